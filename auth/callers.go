@@ -1,0 +1,161 @@
+package auth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// ErrNoKey says that no, or no known and valid, request key was shown.
+var ErrNoKey = errors.New("invalid or missing request key")
+
+// ErrGroup says that the caller's group is unknown or empty. The caller gets nothing: doubt is refusal.
+var ErrGroup = errors.New("the group of this request key has no keys")
+
+// Anonymous is the caller where no request key is configured.
+const Anonymous = "(anonymous)"
+
+// Caller is who asks.
+type Caller struct {
+	Code    string
+	Group   string
+	Keys    []string // pool keys that the caller may use, when Limited
+	Limited bool     // Keys limits the caller; false: the whole pool
+	Models  []string // globs that the resolved model must match; empty: any
+}
+
+// Callers knows the request keys. It never changes: a reload makes a new one.
+type Callers struct {
+	keys   []callerKey
+	groups map[string][]string
+}
+
+type callerKey struct {
+	sum [sha256.Size]byte
+	RequestKey
+}
+
+// NewCallers returns the callers of the options. An empty key is never one that can be shown.
+func NewCallers(o Options) *Callers {
+	c := &Callers{groups: map[string][]string{}}
+	for _, g := range o.Groups {
+		c.groups[g.Name] = g.Keys
+	}
+	for _, k := range o.RequestKeys {
+		if !k.Key.IsZero() {
+			c.keys = append(c.keys, callerKey{sha256.Sum256([]byte(k.Key.Reveal())), k})
+		}
+	}
+	return c
+}
+
+// Open reports whether no request key is configured: then only loopback may ask.
+func (c *Callers) Open() bool { return len(c.keys) == 0 }
+
+// Identify returns the caller of a request: the first of the shown keys that is known. Errors: ErrNoKey, ErrGroup.
+func (c *Callers) Identify(h http.Header, query string, now time.Time) (Caller, error) {
+	if c.Open() {
+		return Caller{Code: Anonymous}, nil
+	}
+	var found *callerKey
+	Shown(h, query, func(text string) {
+		if k := c.find(text); k != nil && found == nil {
+			found = k
+		}
+	})
+	if found == nil || !found.Expires.IsZero() && !now.Before(found.Expires) {
+		return Caller{}, ErrNoKey
+	}
+	caller := Caller{Code: found.Code, Group: found.Group, Models: found.Models}
+	if found.Group == "" {
+		return caller, nil
+	}
+	caller.Keys, caller.Limited = c.groups[found.Group], true
+	if len(caller.Keys) == 0 {
+		return caller, ErrGroup
+	}
+	return caller, nil
+}
+
+// find compares with every key in constant time: hashes first, so that lengths tell nothing.
+func (c *Callers) find(text string) *callerKey {
+	if text == "" {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(text))
+	var found *callerKey
+	for i := range c.keys {
+		if subtle.ConstantTimeCompare(sum[:], c.keys[i].sum[:]) == 1 {
+			found = &c.keys[i]
+		}
+	}
+	return found
+}
+
+// ProxyKeyHeader is the header that carries a request key where the others carry the client's own credential.
+const ProxyKeyHeader = "X-Proxy-Key"
+
+// Shown calls each for every credential that a request shows, in the order in which they count.
+func Shown(h http.Header, query string, each func(string)) {
+	for _, v := range h[ProxyKeyHeader] {
+		each(v)
+	}
+	for _, v := range h["X-Api-Key"] {
+		each(v)
+	}
+	for _, v := range h["Authorization"] {
+		if scheme, token, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "Bearer") {
+			each(strings.TrimSpace(token))
+		}
+	}
+	for _, v := range h["X-Goog-Api-Key"] {
+		each(v)
+	}
+	if strings.Contains(query, "key=") {
+		if q, err := url.ParseQuery(query); err == nil {
+			for _, v := range q["key"] {
+				each(v)
+			}
+		}
+	}
+}
+
+// MayUse reports whether the caller's list allows the model.
+func (c Caller) MayUse(model string) bool {
+	if len(c.Models) == 0 {
+		return true
+	}
+	for _, p := range c.Models {
+		if matchGlob(p, model) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchGlob reports whether name is pattern, in which each * stands for any text.
+func matchGlob(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, p)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(p):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}
+
+// Known reports whether the text is a request key, whoever's.
+func (c *Callers) Known(text string) bool { return c.find(text) != nil }

@@ -1,0 +1,3 @@
+module coding-proxy
+
+go 1.25
