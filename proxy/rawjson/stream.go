@@ -1,0 +1,165 @@
+package rawjson
+
+import "bytes"
+
+// Members watches a JSON object that arrives in pieces and keeps the values of some members of its top level, in
+// bounded memory however long the text is. The zero Members with Want set is ready.
+type Members struct {
+	Want  []string // names of the members to keep, written without escapes
+	Limit int      // longest value kept, in bytes; a longer one is dropped
+
+	values [][]byte
+	state  memberState
+	depth  int
+	begun  bool // the opening brace has come
+	str    bool // inside a string
+	escape bool // the byte before was a backslash inside a string
+	at     int  // index in Want of the member whose value is being read, -1 for none
+	key    []byte
+	kept   []byte
+}
+
+type memberState uint8
+
+const (
+	atKey   memberState = iota // before or in a member's name
+	atColon                    // after it
+	atValue                    // in the value
+)
+
+// Write feeds the next piece. It never fails.
+func (m *Members) Write(p []byte) (int, error) {
+	if m.values == nil {
+		m.values = make([][]byte, len(m.Want))
+		m.at = -1
+	}
+	for i := 0; i < len(p); {
+		if m.str {
+			i = m.inString(p, i)
+			continue
+		}
+		if m.depth > 1 || m.state == atValue {
+			if m.at < 0 { // nothing to keep: run to what matters
+				j := bytes.IndexAny(p[i:], "\"{}[],")
+				if j < 0 {
+					return len(p), nil
+				}
+				i += j
+			}
+		}
+		m.outside(p[i])
+		i++
+	}
+	return len(p), nil
+}
+
+// inString takes bytes of a string up to its end or the end of p, and returns the index after them.
+func (m *Members) inString(p []byte, i int) int {
+	start := i
+	for i < len(p) && m.str {
+		if m.escape {
+			m.escape = false
+			i++
+			continue
+		}
+		j := bytes.IndexByte(p[i:], '"')
+		b := bytes.IndexByte(p[i:], '\\')
+		switch {
+		case b >= 0 && (j < 0 || b < j):
+			m.escape = true
+			i += b + 1
+		case j >= 0:
+			m.str = false
+			i += j + 1
+		default:
+			i = len(p)
+		}
+	}
+	m.keep(p[start:i])
+	if !m.str && m.state == atKey && m.depth == 1 {
+		m.state = atColon
+		m.at = -1
+		for n, w := range m.Want {
+			if len(m.key) == len(w)+2 && string(m.key[1:len(m.key)-1]) == w {
+				m.at = n
+			}
+		}
+		m.key = m.key[:0]
+	}
+	return i
+}
+
+// keep stores bytes of the name or of a wanted value.
+func (m *Members) keep(p []byte) {
+	switch {
+	case m.state == atKey && m.depth == 1:
+		if len(m.key)+len(p) <= 64 { // no wanted name is longer
+			m.key = append(m.key, p...)
+		} else {
+			m.key = append(m.key[:0], 0)
+		}
+	case m.state == atValue && m.at >= 0:
+		if len(m.kept)+len(p) > m.Limit {
+			m.at, m.kept = -1, m.kept[:0]
+			return
+		}
+		m.kept = append(m.kept, p...)
+	}
+}
+
+// outside takes one byte that is in no string.
+func (m *Members) outside(c byte) {
+	switch c {
+	case '"':
+		m.str = true
+		m.keep([]byte{c})
+		return
+	case ':':
+		if m.state == atColon && m.depth == 1 {
+			m.state = atValue
+			return
+		}
+	case ',':
+		if m.depth == 1 {
+			m.end()
+			return
+		}
+	case '{', '[':
+		m.depth++
+		m.begun = true
+	case '}', ']':
+		if m.depth == 1 {
+			m.end()
+		}
+		m.depth--
+		if m.depth <= 0 {
+			return
+		}
+	case ' ', '\n', '\r', '\t':
+		return
+	}
+	if m.state == atValue {
+		m.keep([]byte{c})
+	}
+}
+
+// end closes the member that was being read.
+func (m *Members) end() {
+	if m.state == atValue && m.at >= 0 {
+		m.values[m.at] = append(m.values[m.at][:0], m.kept...)
+	}
+	m.state, m.at, m.kept = atKey, -1, m.kept[:0]
+}
+
+// Value returns the raw value of a wanted member, or nil while it has not wholly come.
+func (m *Members) Value(name string) []byte {
+	for n, w := range m.Want {
+		if w == name && n < len(m.values) {
+			return m.values[n]
+		}
+	}
+	return nil
+}
+
+// Complete reports whether the object has ended.
+func (m *Members) Complete() bool { return m.begun && m.depth == 0 }
