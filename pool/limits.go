@@ -1,0 +1,76 @@
+package pool
+
+import "time"
+
+// dayOf returns the local calendar day of t as a number, and monthOf of a day its month.
+func dayOf(t time.Time) int {
+	y, m, d := t.Date()
+	return y*10000 + int(m)*100 + d
+}
+
+func monthOf(day int) int { return day / 100 }
+
+// nextDay and nextMonth return the instants at which the limits of t's day and month end. time.Date finds the
+// right instant on days that daylight saving makes longer or shorter.
+func nextDay(t time.Time) time.Time {
+	y, m, d := t.Date()
+	return time.Date(y, m, d+1, 0, 0, 0, 0, t.Location())
+}
+
+func nextMonth(t time.Time) time.Time {
+	y, m, _ := t.Date()
+	return time.Date(y, m+1, 1, 0, 0, 0, 0, t.Location())
+}
+
+// used counts weighted tokens of the running day and month.
+type used struct {
+	day, month    int
+	today, months float64
+}
+
+// roll starts new counts when the calendar has moved on. A clock that steps back changes nothing.
+func (u *used) roll(day int) {
+	if day <= u.day {
+		return
+	}
+	if m := monthOf(day); m != u.month {
+		u.month, u.months = m, 0
+	}
+	u.day, u.today = day, 0
+}
+
+func (u *used) add(day int, tokens float64) {
+	u.roll(day)
+	u.today += tokens
+	u.months += tokens
+}
+
+// ratio returns the more used of day and month as a share of its limit; ok is false for a key without limits.
+func (k *key) ratio() (r float64, ok bool) {
+	if k.DailyLimit > 0 {
+		r, ok = k.used.today/float64(k.DailyLimit), true
+	}
+	if k.MonthlyLimit > 0 {
+		r, ok = max(r, k.used.months/float64(k.MonthlyLimit)), true
+	}
+	return r, ok
+}
+
+// left returns the remaining weighted tokens, the tighter of day and month; never negative. Keys without limits
+// have none to compare, so they count as one token each.
+func (k *key) left() float64 {
+	if k.DailyLimit <= 0 && k.MonthlyLimit <= 0 {
+		return 1
+	}
+	l := -1.0
+	if k.DailyLimit > 0 {
+		l = max(0, float64(k.DailyLimit)-k.used.today)
+	}
+	if k.MonthlyLimit > 0 {
+		m := max(0, float64(k.MonthlyLimit)-k.used.months)
+		if l < 0 || m < l {
+			l = m
+		}
+	}
+	return l
+}

@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// View is the state of the pool at one moment, for people.
+type View struct {
+	Now      time.Time
+	Today    Limit
+	Month    Limit
+	NextFree time.Time // zero when a key is free now or nobody knows
+	Ready    bool      // some key can be leased
+	Tiers    []TierView
+}
+
+// TierView is one tier of a View.
+type TierView struct {
+	Name string
+	Keys []KeyView
+}
+
+// KeyView is one key of a View. State is ready, cooling, day_limit, month_limit, busy or disabled.
+type KeyView struct {
+	ID, Provider string
+	Protocols    []string
+	Enabled      bool
+	State        string
+	Reason       string
+	Until        time.Time
+	Streak       int
+	InFlight     int
+	Sessions     int
+	LastUsed     time.Time
+	Today, Month Limit
+	RunsOut      time.Time // at today's pace, when that is before the day ends
+	Models       []ModelView
+}
+
+// ModelView is a model that cools on a key.
+type ModelView struct {
+	Model, Reason string
+	Until         time.Time
+}
+
+// Limit is a limit in weighted tokens; Of is 0 where there is none.
+type Limit struct{ Of, Used float64 }
+
+// State returns healthy, tight (from 80 %) or exhausted.
+func (l Limit) State() string {
+	switch {
+	case l.Of <= 0 || l.Used < 0.8*l.Of:
+		return "healthy"
+	case l.Used < l.Of:
+		return "tight"
+	}
+	return "exhausted"
+}
+
+// String returns the word that the API uses for a gate.
+func (g Gate) String() string {
+	switch g {
+	case GateDisabled:
+		return "disabled"
+	case GateCooling:
+		return "cooling"
+	case GateDayLimit:
+		return "day_limit"
+	case GateMonthLimit:
+		return "month_limit"
+	case GateBusy:
+		return "busy"
+	}
+	return "ready"
+}
+
+// View returns the state of all tiers and keys.
+func (p *Pool) View() View {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	sessions := p.sessions.count(now)
+	v := View{Now: now}
+	unlimitedDay, unlimitedMonth := false, false
+	for _, t := range p.tiers {
+		tv := TierView{Name: t.Name}
+		for _, k := range t.keys {
+			kv := p.keyView(now, k)
+			kv.Sessions = sessions[k.ID]
+			tv.Keys = append(tv.Keys, kv)
+			if k.Disabled {
+				continue
+			}
+			unlimitedDay = unlimitedDay || k.DailyLimit <= 0
+			unlimitedMonth = unlimitedMonth || k.MonthlyLimit <= 0
+			v.Today.Of, v.Today.Used = v.Today.Of+kv.Today.Of, v.Today.Used+kv.Today.Used
+			v.Month.Of, v.Month.Used = v.Month.Of+kv.Month.Of, v.Month.Used+kv.Month.Used
+			if kv.State == "ready" {
+				v.Ready = true
+			} else if !kv.Until.IsZero() && (v.NextFree.IsZero() || kv.Until.Before(v.NextFree)) {
+				v.NextFree = kv.Until
+			}
+		}
+		v.Tiers = append(v.Tiers, tv)
+	}
+	if v.Ready {
+		v.NextFree = time.Time{}
+	}
+	if unlimitedDay {
+		v.Today.Of = 0
+	}
+	if unlimitedMonth {
+		v.Month.Of = 0
+	}
+	return v
+}
+
+func (p *Pool) keyView(now time.Time, k *key) KeyView {
+	g, until := p.gate(now, k, "", "")
+	kv := KeyView{
+		ID: k.ID, Provider: k.Provider, Protocols: k.Protocols, Enabled: !k.Disabled,
+		State: g.String(), Until: until, InFlight: k.inFlight, LastUsed: k.lastUsed,
+		Today: Limit{float64(k.DailyLimit), k.used.today}, Month: Limit{float64(k.MonthlyLimit), k.used.months},
+	}
+	switch g {
+	case GateDisabled:
+		kv.Reason = k.DisabledReason
+	case GateCooling:
+		_, why := p.cool.until(now, k.ID, "", "")
+		kv.Reason = why.String()
+	}
+	for ck, e := range p.cool.m {
+		if ck.key != k.ID || ck.credential != "" {
+			continue
+		}
+		kv.Streak = max(kv.Streak, e.streak())
+		if ck.model != "" && e.until.After(now) {
+			kv.Models = append(kv.Models, ModelView{ck.model, e.reason.String(), e.until})
+		}
+	}
+	slices.SortFunc(kv.Models, func(a, b ModelView) int { return cmp.Compare(a.Model, b.Model) })
+	kv.RunsOut = runsOut(now, kv.Today)
+	return kv
+}
+
+// runsOut extrapolates today's pace; zero when the limit holds out.
+func runsOut(now time.Time, today Limit) time.Time {
+	if today.Of <= 0 || today.Used <= 0 || today.Used >= today.Of {
+		return time.Time{}
+	}
+	y, m, d := now.Date()
+	start := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
+	rest := float64(now.Sub(start)) * (today.Of - today.Used) / today.Used
+	if rest >= float64(nextDay(now).Sub(now)) {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(rest))
+}
