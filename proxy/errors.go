@@ -1,0 +1,111 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"coding-proxy/auth"
+	"coding-proxy/pool"
+	"coding-proxy/proxy/codec/anthropic"
+)
+
+// Error is an answer that is an error from here. Message is for the client and holds no key, key id or address.
+type Error struct {
+	Status     int
+	Type       string // Anthropic's word
+	Message    string
+	RetryAfter time.Duration // 0 = none
+	Allow      string        // for 405
+	exhausted  bool          // the pool had no key to lease
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Type, e.Message) }
+
+func badRequest(format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: fmt.Sprintf(format, args...)}
+}
+
+// The errors that do not depend on a request.
+func errTooLarge(limit int64) *Error {
+	return &Error{Status: http.StatusRequestEntityTooLarge, Type: "request_too_large",
+		Message: fmt.Sprintf("the request body is larger than limits.max_body_bytes (%d)", limit)}
+}
+
+// ErrStopping is the answer while the proxy drains.
+func ErrStopping() *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error", Message: "the proxy is stopping", RetryAfter: 5 * time.Second}
+}
+
+// ErrUpgrade is the answer to an Upgrade: the client goes on with plain HTTP.
+func ErrUpgrade() *Error {
+	return &Error{Status: http.StatusUpgradeRequired, Type: "invalid_request_error", Message: "upgrades are not served here; use plain HTTP"}
+}
+
+// ErrForbidden refuses an address, host or origin.
+func ErrForbidden(why string) *Error {
+	return &Error{Status: http.StatusForbidden, Type: "permission_error", Message: why}
+}
+
+// ErrInternal is our own fault.
+func ErrInternal(trace string) *Error {
+	return &Error{Status: http.StatusInternalServerError, Type: "api_error", Message: "internal error of the proxy; trace " + trace}
+}
+
+// asError turns what went wrong into the answer that says so.
+func asError(err error, trace string) *Error {
+	var e *Error
+	var model *pool.ModelError
+	var exhausted *pool.ExhaustedError
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, auth.ErrNoKey):
+		return &Error{Status: http.StatusUnauthorized, Type: "authentication_error", Message: "invalid or missing request key of the proxy"}
+	case errors.Is(err, auth.ErrGroup):
+		return ErrForbidden("the group of this request key has no keys")
+	case errors.As(err, &model):
+		return &Error{Status: http.StatusNotFound, Type: "not_found_error", Message: modelText(model)}
+	case errors.As(err, &exhausted):
+		return &Error{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: exhausted.Error(),
+			RetryAfter: exhausted.RetryAfter(), exhausted: true}
+	case errors.Is(err, context.Canceled):
+		return &Error{Status: 499, Type: "api_error", Message: "the client went away"}
+	}
+	return ErrInternal(trace)
+}
+
+func modelText(e *pool.ModelError) string {
+	text := fmt.Sprintf("no key serves the model %q", e.Model)
+	if len(e.Near) > 0 {
+		text += "; near names: " + strings.Join(e.Near, ", ")
+	}
+	return text
+}
+
+// WriteError renders an error in the client's dialect: the one place that does.
+func WriteError(w http.ResponseWriter, trace string, err error) {
+	e := asError(err, trace)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set(traceHeader, trace)
+	if e.RetryAfter > 0 {
+		seconds := int64((e.RetryAfter + time.Second - 1) / time.Second)
+		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+	if e.Allow != "" {
+		h.Set("Allow", e.Allow)
+	}
+	if e.Status == http.StatusUpgradeRequired {
+		h.Set("Upgrade", "HTTP/1.1")
+		h.Set("Connection", "Upgrade")
+	}
+	body := anthropic.AppendError(nil, e.Type, e.Message, trace)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(body) // a client that is gone needs no error
+}

@@ -1,0 +1,200 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"coding-proxy/proxy/codec/anthropic"
+	"coding-proxy/proxy/ir"
+	"coding-proxy/proxy/rawjson"
+	"coding-proxy/proxy/sse"
+)
+
+// Why a head is no good, in closed words.
+var (
+	errNotDialect = errors.New("not_in_dialect")
+	errEmpty      = errors.New("empty_answer")
+	errBrokeOff   = errors.New("broken_head")
+)
+
+// heading is the head of a stream while it is held: one goroutine reads it until it proves good or bad, or until it
+// is released because the hold has lasted long enough.
+type heading struct {
+	done chan struct{} // closed when the goroutine has ended
+
+	mu       sync.Mutex // guards everything below
+	buf      []byte
+	seen     int // of buf, how much has been looked at
+	released bool
+	good     bool
+	started  bool
+	usage    bool
+	fault    *ir.Fault
+	data     []byte // of an error event
+	err      error
+	readErr  error
+}
+
+// head holds the beginning of the answer back until it proves good: both results nil. A fault is an error that the
+// provider said under a 2xx, an error one of the words above.
+func (r *relay) head(hold time.Duration) (*ir.Fault, error) {
+	if !r.stream {
+		return r.plainHead()
+	}
+	h := &heading{done: make(chan struct{}), buf: make([]byte, 0, 4<<10)}
+	go h.read(r.src)
+	timer := time.NewTimer(hold)
+	defer timer.Stop()
+	select {
+	case <-h.done:
+	case <-timer.C:
+		h.mu.Lock()
+		h.released = h.err == nil && h.fault == nil && isEvents(h.buf)
+		released := h.released
+		h.mu.Unlock()
+		if released {
+			r.pending = h
+			return nil, nil
+		}
+		<-h.done
+	}
+	r.pending = h
+	if h.fault != nil {
+		r.errorBody = h.data
+		return h.fault, nil
+	}
+	return nil, h.err
+}
+
+// read is the goroutine. It ends with the head.
+func (h *heading) read(src io.Reader) {
+	defer close(h.done)
+	var room [4 << 10]byte
+	for {
+		n, err := src.Read(room[:])
+		h.mu.Lock()
+		h.buf = append(h.buf, room[:n]...)
+		h.readErr = err
+		decided := h.released || h.decide()
+		if !decided && err != nil {
+			h.cut()
+			decided = true
+		}
+		h.mu.Unlock()
+		if decided {
+			return
+		}
+	}
+}
+
+// decide looks at the new events. It returns true when the head is judged, one way or the other.
+func (h *heading) decide() bool {
+	if h.seen == 0 && !isEvents(h.buf) {
+		if h.readErr == nil && len(h.buf) < maxHead {
+			return false // a page or an error body: read it to its end
+		}
+		h.notEvents()
+		return true
+	}
+	for {
+		n := sse.Next(h.buf[h.seen:])
+		if n == 0 {
+			break
+		}
+		event := h.buf[h.seen : h.seen+n]
+		h.seen += n
+		switch e := anthropic.Event(event); e.Kind {
+		case ir.EventStart:
+			h.started, h.usage = true, e.Usage.Known != 0
+		case ir.EventDelta:
+			h.good = true
+			return true
+		case ir.EventFinish:
+			h.usage = h.usage || e.Usage.Known != 0
+		case ir.EventStop:
+			if h.good = h.started && h.usage; !h.good {
+				h.err = errEmpty
+			}
+			return true
+		case ir.EventError:
+			_, data := sse.Parse(event)
+			h.fault, h.data = e.Fault, bytes.Clone(data)
+			return true
+		}
+	}
+	h.good = len(h.buf) >= maxHead
+	return h.good
+}
+
+// notEvents judges an answer to a streaming request that is no stream.
+func (h *heading) notEvents() {
+	if f := anthropicError(bytes.TrimSpace(h.buf)); f != nil {
+		h.fault, h.data = f, bytes.Clone(h.buf)
+		return
+	}
+	h.err = errNotDialect
+}
+
+// cut judges a stream that ended in its head.
+func (h *heading) cut() {
+	h.err = errBrokeOff
+	if len(bytes.TrimSpace(h.buf)) == 0 {
+		h.err = errEmpty
+	}
+}
+
+// isEvents reports whether b begins like an event stream, as far as it has come.
+func isEvents(b []byte) bool {
+	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\ufeff")), "\r\n")
+	for _, field := range [...]string{":", "event", "data", "id", "retry"} {
+		n := min(len(b), len(field))
+		if string(b[:n]) == field[:n] {
+			return true
+		}
+	}
+	return false
+}
+
+// take goes on where the head ended. Of a head that was released, what has come goes first; what comes next the
+// goroutine is still reading.
+func (r *relay) take(h *heading) {
+	h.mu.Lock()
+	buf := h.buf
+	h.buf = nil
+	h.mu.Unlock()
+	var err error
+	if len(buf) == 0 {
+		<-h.done
+		r.dog.alive()
+		buf, err, r.pending = h.buf, h.readErr, nil
+	}
+	r.hold(buf)
+	r.advance(buf, err)
+}
+
+// plainHead reads the first bytes of a whole answer: a JSON object, or it is none.
+func (r *relay) plainHead() (*ir.Fault, error) {
+	h := &heading{done: make(chan struct{}), buf: make([]byte, 4<<10)}
+	n := 0
+	for n == 0 && h.readErr == nil {
+		n, h.readErr = r.src.Read(h.buf)
+	}
+	h.buf = h.buf[:n]
+	close(h.done)
+	r.pending = h
+	text := bytes.TrimLeft(h.buf, " \t\r\n\ufeff")
+	switch {
+	case len(text) == 0 && h.readErr != nil:
+		return nil, errEmpty
+	case len(text) > 0 && text[0] != '{':
+		return nil, errNotDialect
+	}
+	if t, _ := rawjson.String(rawjson.Get(text, "type")); t == "error" {
+		r.errorBody = bytes.Clone(h.buf)
+		return anthropicError(text), nil
+	}
+	return nil, nil
+}

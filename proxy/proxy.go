@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"coding-proxy/auth"
+	"coding-proxy/pool"
+	"coding-proxy/proxy/upstream"
+	"coding-proxy/stats"
+)
+
+// Recorder keeps what happened (stats.Stats).
+type Recorder interface {
+	Add(*stats.Record)
+}
+
+// Proxy serves the client endpoints.
+type Proxy struct {
+	opt         Options
+	pool        *pool.Pool
+	callers     *auth.Callers
+	upstreams   map[string]*upstream.Upstream // by key id
+	passthrough bool                          // some key sends the client's own credential on
+	stats       Recorder
+	log         *slog.Logger
+	now         func() time.Time
+	keepAlive   time.Duration
+
+	transport *http.Transport
+	fresh     *http.Transport // a new connection for each request
+	reverse   *httputil.ReverseProxy
+	bodies    sync.Pool // of *[]byte: request bodies
+	inFlight  atomic.Int64
+}
+
+// New builds the request path over a pool; upstreams has one entry a key of the pool.
+func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]*upstream.Upstream, rec Recorder, log *slog.Logger, now func() time.Time) *Proxy {
+	x := &Proxy{
+		opt: opt, pool: p, callers: callers, upstreams: upstreams, stats: rec, log: log, now: now, keepAlive: keepAliveEvery,
+		transport: newTransport(opt.Timeouts), fresh: newTransport(opt.Timeouts),
+	}
+	x.fresh.DisableKeepAlives = true
+	for _, u := range upstreams {
+		x.passthrough = x.passthrough || u.Passthrough()
+	}
+	x.reverse = &httputil.ReverseProxy{
+		Rewrite:       func(*httputil.ProxyRequest) {}, // each attempt has an address of its own: failover.go
+		Transport:     &failover{x},
+		FlushInterval: -1,
+		BufferPool:    &copyBuffers{},
+		ErrorLog:      errorLog(log),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			c, _ := r.Context().Value(callKey{}).(*call)
+			c.fail(w, err)
+		},
+	}
+	return x
+}
+
+// newTransport is tuned for few hosts, many streams and laptops that sleep: HTTP/2 pings find dead connections.
+func newTransport(t Timeouts) *http.Transport {
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment, // never for loopback
+		DialContext:         (&net.Dialer{Timeout: t.Connect, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout: t.Connect,
+		ForceAttemptHTTP2:   true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 4096,
+		IdleConnTimeout:     90 * time.Second,
+	}
+}
+
+// CloseIdle closes connections that nobody uses.
+func (p *Proxy) CloseIdle() {
+	p.transport.CloseIdleConnections()
+	p.fresh.CloseIdleConnections()
+}
+
+// InFlight returns how many requests are being served.
+func (p *Proxy) InFlight() int64 { return p.inFlight.Load() }
+
+// Serve serves a request whose route and caller are known.
+func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, e Entry) {
+	n := p.inFlight.Add(1)
+	defer p.inFlight.Add(-1)
+	if limit := p.opt.Limits.MaxInFlight; limit > 0 && n > int64(limit) && e.Route.Guard == GuardKey {
+		WriteError(w, e.Trace, &Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error",
+			Message: "too many requests in flight", RetryAfter: time.Second})
+		return
+	}
+	e.Route.handle(p, w, r, e)
+}
+
+// messages serves /v1/messages.
+func (p *Proxy) messages(w http.ResponseWriter, r *http.Request, e Entry) {
+	c, err := p.newCall(w, r, e)
+	defer c.releaseBody()
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	if c.isProbe() {
+		c.probe(w)
+		return
+	}
+	c.writer = newClientWriter(w, p)
+	defer c.close()
+	in := r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	in.Body, in.ContentLength = http.NoBody, 0 // it has been read; each attempt gets a reader of its own
+	p.reverse.ServeHTTP(c.writer, in)
+}
+
+// close ends what a request may have left open, also when its handler panics.
+func (c *call) close() {
+	c.writer.stop()
+	if c.in.Context().Err() != nil {
+		c.finish(stats.OutcomeCancelled, 499)
+	} else {
+		c.finish(stats.OutcomeError, http.StatusInternalServerError) // only if nothing else has been said
+	}
+}
+
+// copyBuffers pools the buffers that ReverseProxy copies answers with. They are small: a stream holds one for as
+// long as it lasts.
+type copyBuffers struct{ pool sync.Pool }
+
+const copyBuffer = 8 << 10
+
+func (b *copyBuffers) Get() []byte {
+	if p, _ := b.pool.Get().(*[copyBuffer]byte); p != nil {
+		return p[:]
+	}
+	return make([]byte, copyBuffer)
+}
+
+func (b *copyBuffers) Put(buf []byte) { b.pool.Put((*[copyBuffer]byte)(buf)) }
+
+// errorLog gives ReverseProxy's own messages to the log, at debug level: they are about clients that went away.
+func errorLog(l *slog.Logger) *log.Logger {
+	if l == nil {
+		return log.New(io.Discard, "", 0)
+	}
+	return slog.NewLogLogger(l.Handler(), slog.LevelDebug)
+}

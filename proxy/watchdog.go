@@ -1,0 +1,58 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// errTimeout is the cause with which a watchdog ends an attempt.
+var errTimeout = errors.New("the upstream gave nothing in time")
+
+// watchdog ends an attempt whose upstream stays silent: before the head after one time, then between two reads after
+// another. It is one timer for the attempt's whole life; signs of life move a mark, not the timer.
+type watchdog struct {
+	cancel context.CancelCauseFunc
+	now    func() time.Time
+	timer  *time.Timer
+	limit  atomic.Int64 // nanoseconds of silence allowed
+	mark   atomic.Int64 // last sign of life, Unix nanoseconds
+	bit    atomic.Bool
+}
+
+func newWatchdog(cancel context.CancelCauseFunc, limit time.Duration, now func() time.Time) *watchdog {
+	d := &watchdog{cancel: cancel, now: now}
+	d.limit.Store(int64(limit))
+	d.alive()
+	d.timer = time.AfterFunc(limit, d.look)
+	return d
+}
+
+// alive notes a sign of life.
+func (d *watchdog) alive() { d.mark.Store(d.now().UnixNano()) }
+
+// idle sets another limit, from now on.
+func (d *watchdog) idle(limit time.Duration) {
+	d.limit.Store(int64(limit))
+	d.alive()
+	d.timer.Reset(limit)
+}
+
+func (d *watchdog) look() {
+	if left := d.limit.Load() - (d.now().UnixNano() - d.mark.Load()); left > 0 {
+		d.timer.Reset(time.Duration(left))
+		return
+	}
+	d.bit.Store(true)
+	d.cancel(errTimeout)
+}
+
+// fired reports whether the attempt was ended for its silence.
+func (d *watchdog) fired() bool { return d.bit.Load() }
+
+// stop ends the watch and the attempt's context.
+func (d *watchdog) stop() {
+	d.timer.Stop()
+	d.cancel(context.Canceled)
+}
