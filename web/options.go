@@ -1,0 +1,7 @@
+// Package web is what people and monitoring see: pages and their JSON.
+package web
+
+// Options say who may look.
+type Options struct {
+	AllowedHosts []string // Host values besides loopback ones, without port
+}
