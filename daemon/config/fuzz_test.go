@@ -1,0 +1,127 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzLoad: whatever the file, Load does not panic, its error is *Problems with places in the file, and no key shows.
+func FuzzLoad(f *testing.F) {
+	example, err := os.ReadFile(filepath.Join("..", "..", "config.json.example"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(example))
+	f.Add(strings.ReplaceAll(string(example), "${", "S3CR3T-${"))
+	seeds := 0
+	for _, fault := range faults() {
+		f.Add(fault.file)
+		seeds++
+	}
+	if seeds == 0 {
+		f.Fatal("no seeds")
+	}
+
+	// The variable's text is in nothing but what the file sends somewhere, so it may show nowhere in an error.
+	const fromEnvironment = "S3CR3T-OF-THE-ENVIRONMENT"
+	f.Fuzz(func(t *testing.T, text string) {
+		src := source(text, map[string]string{"KEY": fromEnvironment, "ANTHROPIC_API_KEY_1": fromEnvironment, "EMPTY": ""})
+		c, err := Load(src)
+		if err == nil {
+			checkLoaded(t, text, c)
+			return
+		}
+		var all *Problems
+		if !errors.As(err, &all) || len(all.List) == 0 {
+			t.Fatalf("error is %T %v", err, err)
+		}
+		lines := strings.Split(text, "\n")
+		for _, p := range all.List {
+			if p.Line < 1 || p.Line > len(lines) || p.Column < 1 || p.Column > len([]rune(lines[p.Line-1]))+1 || p.Text == "" {
+				t.Errorf("place outside of the file: %+v", p)
+			}
+			if strings.ContainsAny(p.Path+p.Text, "\n\r\x00") {
+				t.Errorf("a problem is more than one line: %q", p)
+			}
+		}
+		shown := fmt.Sprintf("%s %+v", err, err)
+		if strings.Contains(shown, fromEnvironment) {
+			t.Errorf("the error shows a variable's text: %s", shown)
+		}
+		if strings.Contains(shown, secretMark) && !marksElsewhere(bytes.TrimPrefix([]byte(text), []byte("\uFEFF"))) {
+			t.Errorf("the error shows a key: %s", shown)
+		}
+	})
+}
+
+func checkLoaded(t *testing.T, text string, c *Config) {
+	data := bytes.TrimPrefix([]byte(text), []byte("\uFEFF"))
+	if !json.Valid(data) || !utf8.Valid(data) {
+		t.Errorf("accepted what is not JSON: %q", text)
+	}
+	for _, k := range c.Auth.RequestKeys {
+		if k.Key.IsZero() || k.Code == "" {
+			t.Errorf("a request key is empty")
+		}
+	}
+	ids := 0
+	for _, tier := range c.Pool.Tiers {
+		for _, k := range tier.Keys {
+			ids++
+			way, ok := c.Upstreams[k.ID]
+			if !ok || way.BaseURL == nil || way.Protocol == "" || way.Passthrough == !way.APIKey.IsZero() && !k.Disabled {
+				t.Errorf("key %q has no complete way: %+v", k.ID, way)
+			}
+		}
+	}
+	if ids == 0 || ids != len(c.Upstreams) {
+		t.Errorf("%d keys, %d upstreams", ids, len(c.Upstreams))
+	}
+	if marksElsewhere(data) {
+		return
+	}
+	shown := strings.Join(c.Warnings, "\n")
+	if strings.Contains(shown, secretMark) {
+		t.Errorf("a warning shows a key: %s", shown)
+	}
+}
+
+// marksElsewhere reports whether the mark is also where no key belongs: there it may be shown.
+func marksElsewhere(data []byte) bool {
+	if !json.Valid(data) {
+		return false
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	elsewhere := false
+	var walk func(secret bool)
+	walk = func(secret bool) {
+		token, err := dec.Token()
+		if err != nil {
+			return
+		}
+		switch v := token.(type) {
+		case string:
+			elsewhere = elsewhere || !secret && strings.Contains(v, secretMark)
+		case json.Delim:
+			for dec.More() {
+				inside := secret
+				if v == '{' {
+					name, _ := dec.Token()
+					elsewhere = elsewhere || strings.Contains(fmt.Sprint(name), secretMark)
+					inside = name == "api_key" || name == "local_api_key"
+				}
+				walk(inside)
+			}
+			dec.Token()
+		}
+	}
+	walk(false)
+	return elsewhere
+}
