@@ -1,0 +1,241 @@
+// Package daemon is the process: it builds the graph of rooms from a configuration and runs it.
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"coding-proxy/auth"
+	"coding-proxy/daemon/config"
+	"coding-proxy/daemon/store"
+	"coding-proxy/pool"
+	"coding-proxy/proxy"
+	"coding-proxy/proxy/upstream"
+	"coding-proxy/stats"
+	"coding-proxy/web"
+)
+
+const (
+	stateEvery    = 30 * time.Second
+	headerTimeout = 15 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// Daemon is one running instance.
+type Daemon struct {
+	cfg      *config.Config
+	log      *slog.Logger
+	store    store.Store
+	lock     *dirLock
+	stats    *stats.Stats
+	pool     *pool.Pool
+	server   *server
+	http     *http.Server
+	listener net.Listener
+	state    []byte // state.json as last written
+	stop     context.CancelFunc
+	flushed  sync.WaitGroup
+}
+
+// New builds an instance and binds its address. The caller must Serve it, or Close it.
+func New(cfg *config.Config, log *slog.Logger) (_ *Daemon, err error) {
+	now := time.Now
+	d := &Daemon{cfg: cfg, log: log, store: store.Store{Now: now}}
+	dir := cfg.Server.DataDir
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if d.lock, err = lockDir(dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	statsOptions := cfg.Stats
+	statsOptions.Dir = dir
+	if d.stats, err = stats.Open(statsOptions, d.store, now, log); err != nil {
+		return nil, err
+	}
+	d.pool = pool.New(cfg.Pool, usage{d.stats}, now, rand.Uint64())
+	d.restore("sessions.json", d.pool.RestoreSessions)
+	d.restore("state.json", d.pool.RestoreCooldowns)
+	callers := auth.NewCallers(cfg.Auth)
+	ups := make(map[string]*upstream.Upstream, len(cfg.Upstreams))
+	for id, o := range cfg.Upstreams {
+		ups[id] = upstream.New(o)
+	}
+	d.server = &server{
+		proxy:       proxy.New(cfg.Proxy, d.pool, callers, ups, d.stats, log, now),
+		proxyRoutes: proxy.Routes(), web: web.New(d.pool, d.stats, cfg.Auth.RequestKeys, now), webRoutes: web.Routes(),
+		callers: callers, allowedHosts: cfg.Web.AllowedHosts, log: log, now: now,
+	}
+	d.http = &http.Server{
+		Handler:           d.server,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    cfg.Proxy.Limits.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	address := net.JoinHostPort(cfg.Server.Host, strconv.Itoa(cfg.Server.Port))
+	if d.listener, err = net.Listen("tcp", address); err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return d, nil
+}
+
+// restore reads a state file. One that cannot be read is set aside: nothing else is lost for it.
+func (d *Daemon) restore(name string, read func([]byte) error) {
+	path := filepath.Join(d.cfg.Server.DataDir, name)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = read(data)
+	}
+	if err == nil {
+		return
+	}
+	aside, asideErr := d.store.SetAside(path)
+	d.log.Error("a state file cannot be read; it is set aside and the program goes on without it",
+		"file", name, "aside", aside, "error", errors.Join(err, asideErr))
+}
+
+// Addr returns the address that the instance listens on.
+func (d *Daemon) Addr() string { return d.listener.Addr().String() }
+
+// Serve serves until ctx ends, then drains: what is in flight gets server.shutdown_seconds, new requests a 503. When
+// force ends too, it stops at once. All data is written when it returns.
+func (d *Daemon) Serve(ctx, force context.Context) error {
+	background, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	d.flushed.Go(func() { d.stats.Run(background) })
+	d.flushed.Go(func() { d.keepState(background) })
+	failed := make(chan error, 1)
+	go func() { failed <- d.http.Serve(d.listener) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		d.drain(force)
+	}
+	d.Close()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// drain waits until nothing is in flight, the time is up or force ends.
+func (d *Daemon) drain(force context.Context) {
+	d.server.draining.Store(true)
+	until, cancel := context.WithTimeout(force, d.cfg.Server.Shutdown)
+	defer cancel()
+	d.log.Info("stopping", "in_flight", d.server.proxy.InFlight(), "at_most", d.cfg.Server.Shutdown)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for d.server.proxy.InFlight() > 0 {
+		select {
+		case <-until.Done():
+			d.log.Warn("requests in flight are cut off", "in_flight", d.server.proxy.InFlight())
+			return
+		case <-tick.C:
+		}
+	}
+	_ = d.http.Shutdown(until) // what is left is closed right after
+}
+
+// closeWait is how long handlers get to write their records after their connections were closed.
+const closeWait = 5 * time.Second
+
+// Close ends what is open and writes all data.
+func (d *Daemon) Close() {
+	if d.http != nil {
+		_ = d.http.Close()
+	}
+	if d.listener != nil {
+		_ = d.listener.Close()
+	}
+	if d.server != nil {
+		for end := time.Now().Add(closeWait); d.server.proxy.InFlight() > 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		d.server.proxy.CloseIdle()
+	}
+	if d.stop != nil {
+		d.stop()
+		d.flushed.Wait()
+	}
+	if d.lock != nil {
+		d.lock.release()
+		d.lock = nil
+	}
+}
+
+// keepState writes sessions.json and state.json when they have changed, and once more at the end.
+func (d *Daemon) keepState(ctx context.Context) {
+	tick := time.NewTicker(stateEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			d.saveState()
+		case <-ctx.Done():
+			d.saveState()
+			return
+		}
+	}
+}
+
+func (d *Daemon) saveState() {
+	if s := d.pool.SnapshotSessions(); s != nil {
+		if err := d.save("sessions.json", s); err != nil {
+			d.pool.KeepSessions()
+		}
+	}
+	state, err := json.Marshal(d.pool.SnapshotCooldowns())
+	if err == nil && string(state) != string(d.state) && d.save("state.json", json.RawMessage(state)) == nil {
+		d.state = state
+	}
+}
+
+func (d *Daemon) save(name string, v any) error {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = d.store.Write(filepath.Join(d.cfg.Server.DataDir, name), data)
+	}
+	if err != nil {
+		d.log.Error("state cannot be written; it stays in memory", "file", name, "error", err)
+	}
+	return err
+}
+
+// usage lets the pool start its counts from the statistics.
+type usage struct{ stats *stats.Stats }
+
+func (u usage) Today(key string, now time.Time, w pool.Weights) float64 {
+	return weigh(u.stats.KeyFigures(key, stats.WindowsAt(now).Today), w)
+}
+
+func (u usage) Month(key string, now time.Time, w pool.Weights) float64 {
+	return weigh(u.stats.KeyFigures(key, stats.WindowsAt(now).Month), w)
+}
+
+func weigh(f stats.Figures, w pool.Weights) float64 {
+	return w.Input*float64(f.InputTokens) + w.Output*float64(f.OutputTokens) +
+		w.CacheCreation*float64(f.CacheCreationTokens) + w.CacheRead*float64(f.CacheReadTokens)
+}
