@@ -85,7 +85,7 @@ func (p *Pool) Lease(ctx context.Context, w *Want) (*Lease, error) {
 			return l, nil
 		}
 		ex, ok := err.(*ExhaustedError)
-		if !ok || w.waited || !ex.soon.Before(deadline) || !now.Before(deadline) {
+		if !ok || w.waited || ex.soon.IsZero() || !ex.soon.Before(deadline) || !now.Before(deadline) {
 			return nil, err
 		}
 		until := ex.soon

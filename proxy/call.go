@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -285,5 +286,9 @@ func (c *call) fail(w http.ResponseWriter, err error) {
 	}
 	c.record.ErrorType = e.Type
 	c.finish(outcome, e.Status)
+	if n := len(c.record.Attempts); n > 0 {
+		w.Header()[tierHeader] = []string{printable(c.record.Tier)}
+		w.Header()[attemptsHeader] = []string{strconv.Itoa(n)}
+	}
 	WriteError(w, c.Trace, e)
 }

@@ -192,14 +192,23 @@ func (f *failover) request(ctx context.Context, c *call, lease *pool.Lease, up *
 	}
 	up.SetHeaders(h)
 	u := up.URL(c.Path, cleanQuery(c.in.URL.RawQuery))
-	req := &http.Request{
-		Method: c.in.Method, URL: u, Host: u.Host, Header: h,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Body: c.body.reader(parts), ContentLength: size(parts),
+	req := f.p.blank.WithContext(ctx)
+	req.Method, req.URL, req.Host, req.Header = c.in.Method, u, u.Host, h
+	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/1.1", 1, 1
+	if req.ContentLength = size(parts); req.ContentLength <= smallBody {
+		// The Transport sends a reader that it knows together with the header, in one write. This copy is nobody
+		// else's, so no one needs to know when it was read.
+		small := bytes.Join(parts, nil)
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(small)), nil }
+	} else {
+		req.GetBody = func() (io.ReadCloser, error) { return c.body.reader(parts), nil }
 	}
-	req.GetBody = func() (io.ReadCloser, error) { return c.body.reader(parts), nil }
-	return req.WithContext(ctx), nil
+	req.Body, _ = req.GetBody() // neither can fail
+	return req, nil
 }
+
+// smallBody is up to which size copying a body costs less than sending it apart from its header.
+const smallBody = 32 << 10
 
 // unanswered judges an attempt without an answer. The cause of its context tells who ended it.
 func (f *failover) unanswered(ctx context.Context, c *call) *answer {
@@ -243,7 +252,9 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, up *up
 	c.record.FirstByteMS = f.p.now().Sub(c.Started).Milliseconds()
 	f.dress(c, resp.Header, len(c.record.Attempts)+1)
 	resp.Body = r
-	if r.stream {
+	if r.stream { // keep-alives and an error event may make it longer than was promised
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
 		c.writer.stream()
 	}
 	return &answer{resp: resp}

@@ -26,8 +26,9 @@ type heading struct {
 	done chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex // guards everything below
-	buf      []byte
-	seen     int // of buf, how much has been looked at
+	buf      []byte     // its memory is pooled
+	seen     int        // of buf, how much has been looked at
+	taken    int        // of buf, how much the relay has
 	released bool
 	good     bool
 	started  bool
@@ -44,7 +45,7 @@ func (r *relay) head(hold time.Duration) (*ir.Fault, error) {
 	if !r.stream {
 		return r.plainHead()
 	}
-	h := &heading{done: make(chan struct{}), buf: make([]byte, 0, 4<<10)}
+	h := &heading{done: make(chan struct{}), buf: r.c.p.heads.get()}
 	go h.read(r.src)
 	timer := time.NewTimer(hold)
 	defer timer.Stop()
@@ -72,11 +73,16 @@ func (r *relay) head(hold time.Duration) (*ir.Fault, error) {
 // read is the goroutine. It ends with the head.
 func (h *heading) read(src io.Reader) {
 	defer close(h.done)
-	var room [4 << 10]byte
 	for {
-		n, err := src.Read(room[:])
 		h.mu.Lock()
-		h.buf = append(h.buf, room[:n]...)
+		if len(h.buf) == cap(h.buf) {
+			h.buf = append(make([]byte, 0, 2*cap(h.buf)), h.buf...)
+		}
+		room := h.buf[len(h.buf):cap(h.buf)]
+		h.mu.Unlock()
+		n, err := src.Read(room) // behind what others may look at
+		h.mu.Lock()
+		h.buf = h.buf[:len(h.buf)+n]
 		h.readErr = err
 		decided := h.released || h.decide()
 		if !decided && err != nil {
@@ -162,28 +168,34 @@ func isEvents(b []byte) bool {
 // goroutine is still reading.
 func (r *relay) take(h *heading) {
 	h.mu.Lock()
-	buf := h.buf
-	h.buf = nil
-	h.mu.Unlock()
-	var err error
-	if len(buf) == 0 {
-		<-h.done
-		r.dog.alive()
-		buf, err, r.pending = h.buf, h.readErr, nil
+	fresh := h.buf[h.taken:]
+	h.taken = len(h.buf)
+	if h.released && len(fresh) > 0 {
+		r.hold(fresh)
+		h.mu.Unlock()
+		r.advance(fresh, nil)
+		return
 	}
-	r.hold(buf)
-	r.advance(buf, err)
+	h.mu.Unlock()
+	<-h.done
+	r.pending = nil
+	if fresh = h.buf[h.taken-len(fresh):]; len(r.buf) == 0 {
+		r.buf, r.base = fresh, h.buf[:0]
+	} else {
+		r.hold(fresh)
+	}
+	r.dog.alive()
+	r.advance(fresh, h.readErr)
 }
 
 // plainHead reads the first bytes of a whole answer: a JSON object, or it is none.
 func (r *relay) plainHead() (*ir.Fault, error) {
-	h := &heading{done: make(chan struct{}), buf: make([]byte, 4<<10)}
+	h := &heading{done: r.c.p.closed, buf: r.c.p.heads.get()}
 	n := 0
 	for n == 0 && h.readErr == nil {
-		n, h.readErr = r.src.Read(h.buf)
+		n, h.readErr = r.src.Read(h.buf[:cap(h.buf)])
 	}
 	h.buf = h.buf[:n]
-	close(h.done)
 	r.pending = h
 	text := bytes.TrimLeft(h.buf, " \t\r\n\ufeff")
 	switch {
@@ -192,9 +204,27 @@ func (r *relay) plainHead() (*ir.Fault, error) {
 	case len(text) > 0 && text[0] != '{':
 		return nil, errNotDialect
 	}
-	if t, _ := rawjson.String(rawjson.Get(text, "type")); t == "error" {
-		r.errorBody = bytes.Clone(h.buf)
+	return r.judgePlain(text)
+}
+
+// judgePlain looks at a whole answer as far as it has come. One that is whole and says nothing is none.
+func (r *relay) judgePlain(text []byte) (*ir.Fault, error) {
+	var kind, said []byte
+	err := rawjson.Walk(text, func(key []byte, f rawjson.Field) error {
+		switch string(key) {
+		case "type":
+			kind = f.Value(text)
+		case "content", "usage", "error":
+			said = f.Value(text)
+		}
+		return nil
+	})
+	switch {
+	case string(kind) == `"error"`:
+		r.errorBody = bytes.Clone(text)
 		return anthropicError(text), nil
+	case err == nil && said == nil:
+		return nil, errEmpty
 	}
 	return nil, nil
 }

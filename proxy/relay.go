@@ -37,6 +37,7 @@ type relay struct {
 	src    io.ReadCloser
 	dog    *watchdog
 	stream bool
+	status int
 
 	buf     []byte   // read and not yet delivered
 	base    []byte   // the memory of buf, from its start
@@ -57,7 +58,7 @@ type relay struct {
 }
 
 func newRelay(ctx context.Context, c *call, lease *pool.Lease, up *upstream.Upstream, resp *http.Response, dog *watchdog) *relay {
-	r := &relay{ctx: ctx, c: c, lease: lease, up: up, src: resp.Body, dog: dog, stream: c.stream}
+	r := &relay{ctx: ctx, c: c, lease: lease, up: up, src: resp.Body, dog: dog, stream: c.stream, status: resp.StatusCode}
 	if !r.stream {
 		r.members = rawjson.Members{Want: []string{"usage", "stop_reason"}, Limit: maxHeld}
 	}
@@ -89,6 +90,7 @@ func (r *relay) Read(p []byte) (int, error) {
 
 // direct reads into the caller's buffer and releases from there what is whole: the way of nearly all events.
 func (r *relay) direct(p []byte) int {
+	r.forget()
 	n, err := r.src.Read(p)
 	r.dog.alive()
 	data := p[:n]
@@ -105,8 +107,11 @@ func (r *relay) direct(p []byte) int {
 	return whole
 }
 
-// fill reads on behind what is held. p is room to read into.
+// fill reads on behind what is held. p is room to read into; what is held and what comes should go in one piece.
 func (r *relay) fill(p []byte) {
+	if len(r.buf) < len(p)/2 {
+		p = p[:len(p)-len(r.buf)]
+	}
 	n, err := r.src.Read(p)
 	r.dog.alive()
 	r.hold(p[:n])
@@ -134,6 +139,14 @@ func (r *relay) hold(data []byte) {
 	r.buf = append(r.buf, data...)
 	if cap(r.buf) > cap(r.base) {
 		r.base = r.buf[:0]
+	}
+}
+
+// forget gives memory that held something back.
+func (r *relay) forget() {
+	if r.base != nil {
+		r.c.p.heads.put(r.base)
+		r.buf, r.base = nil, nil
 	}
 }
 
@@ -288,7 +301,7 @@ func (r *relay) finish(outcome string, o pool.Outcome) {
 	rec.InputTokens, rec.OutputTokens = u.Input, u.Output
 	rec.CacheCreationTokens, rec.CacheReadTokens, rec.ReasoningTokens = u.CacheCreation, u.CacheRead, u.Reasoning
 	rec.StopReason = printable(r.stop)
-	r.c.finish(outcome, http.StatusOK)
+	r.c.finish(outcome, r.status)
 	r.lease.Close(o, pool.Tokens{Input: u.Input, Output: u.Output, CacheCreation: u.CacheCreation, CacheRead: u.CacheRead})
 }
 
@@ -298,5 +311,10 @@ func (r *relay) Close() error {
 		r.finish(stats.OutcomeCancelled, pool.Outcome{Class: pool.Cancelled})
 	}
 	r.dog.stop()
-	return r.src.Close()
+	err := r.src.Close()
+	if r.pending == nil {
+		r.ready = 0
+		r.forget()
+	}
+	return err
 }

@@ -11,13 +11,17 @@ type Members struct {
 	values [][]byte
 	state  memberState
 	depth  int
-	begun  bool // the opening brace has come
-	str    bool // inside a string
-	escape bool // the byte before was a backslash inside a string
-	at     int  // index in Want of the member whose value is being read, -1 for none
-	key    []byte
+	begun  bool              // the opening brace has come
+	str    bool              // inside a string
+	escape bool              // the byte before was a backslash inside a string
+	at     int               // index in Want of the member whose value is being read, -1 for none
+	key    [maxName + 2]byte // the member's name with its quotes
+	keyLen int               // over len(key): too long to be wanted
 	kept   []byte
 }
+
+// maxName bounds the names that can be wanted.
+const maxName = 62
 
 type memberState uint8
 
@@ -80,11 +84,11 @@ func (m *Members) inString(p []byte, i int) int {
 		m.state = atColon
 		m.at = -1
 		for n, w := range m.Want {
-			if len(m.key) == len(w)+2 && string(m.key[1:len(m.key)-1]) == w {
+			if m.keyLen == len(w)+2 && string(m.key[1:m.keyLen-1]) == w {
 				m.at = n
 			}
 		}
-		m.key = m.key[:0]
+		m.keyLen = 0
 	}
 	return i
 }
@@ -93,18 +97,25 @@ func (m *Members) inString(p []byte, i int) int {
 func (m *Members) keep(p []byte) {
 	switch {
 	case m.state == atKey && m.depth == 1:
-		if len(m.key)+len(p) <= 64 { // no wanted name is longer
-			m.key = append(m.key, p...)
-		} else {
-			m.key = append(m.key[:0], 0)
+		if m.keyLen < len(m.key) {
+			copy(m.key[m.keyLen:], p)
 		}
+		m.keyLen += len(p)
 	case m.state == atValue && m.at >= 0:
 		if len(m.kept)+len(p) > m.Limit {
 			m.at, m.kept = -1, m.kept[:0]
 			return
 		}
+		if m.kept == nil {
+			m.kept = make([]byte, 0, 256)
+		}
 		m.kept = append(m.kept, p...)
 	}
+}
+
+func (m *Members) keepByte(c byte) {
+	b := [1]byte{c}
+	m.keep(b[:])
 }
 
 // outside takes one byte that is in no string.
@@ -112,7 +123,7 @@ func (m *Members) outside(c byte) {
 	switch c {
 	case '"':
 		m.str = true
-		m.keep([]byte{c})
+		m.keepByte(c)
 		return
 	case ':':
 		if m.state == atColon && m.depth == 1 {
@@ -139,7 +150,7 @@ func (m *Members) outside(c byte) {
 		return
 	}
 	if m.state == atValue {
-		m.keep([]byte{c})
+		m.keepByte(c)
 	}
 }
 
