@@ -122,7 +122,7 @@ func (r *relay) fill(p []byte) {
 func (r *relay) advance(fresh []byte, err error) {
 	switch {
 	case r.ended:
-		r.release(len(r.buf), err)
+		r.release(0, err)
 	case r.stream:
 		r.release(r.scan(r.buf), err)
 	default:
@@ -154,9 +154,10 @@ func (r *relay) forget() {
 func (r *relay) release(n int, err error) {
 	if r.failed { // the provider's own words end the answer; they may repeat the key
 		r.buf = r.up.Mask(r.buf[:n])
-		n = len(r.buf)
 	}
-	r.ready = n
+	if r.ready = n; r.ended { // what follows the terminal event breaks nothing
+		r.ready = len(r.buf)
+	}
 	if err != nil && r.err == nil {
 		r.end(err)
 	}
