@@ -78,7 +78,7 @@ const readBuffer = 32 << 10
 func newTransport(t Timeouts) *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment, // never for loopback
-		DialContext:         (&net.Dialer{Timeout: t.Connect, KeepAlive: 15 * time.Second}).DialContext,
+		DialContext:         dialer(&net.Dialer{Timeout: t.Connect, KeepAlive: 15 * time.Second}),
 		TLSHandshakeTimeout: t.Connect,
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
