@@ -30,6 +30,7 @@ type Caller struct {
 
 // Callers knows the request keys. It never changes: a reload makes a new one.
 type Callers struct {
+	open   bool
 	keys   []callerKey
 	groups map[string][]string
 }
@@ -41,7 +42,7 @@ type callerKey struct {
 
 // NewCallers returns the callers of the options. An empty key is never one that can be shown.
 func NewCallers(o Options) *Callers {
-	c := &Callers{groups: map[string][]string{}}
+	c := &Callers{open: len(o.RequestKeys) == 0, groups: map[string][]string{}}
 	for _, g := range o.Groups {
 		c.groups[g.Name] = g.Keys
 	}
@@ -54,7 +55,7 @@ func NewCallers(o Options) *Callers {
 }
 
 // Open reports whether no request key is configured: then only loopback may ask.
-func (c *Callers) Open() bool { return len(c.keys) == 0 }
+func (c *Callers) Open() bool { return c.open }
 
 // Identify returns the caller of a request: the first of the shown keys that is known. Errors: ErrNoKey, ErrGroup.
 func (c *Callers) Identify(h http.Header, query string, now time.Time) (Caller, error) {

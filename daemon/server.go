@@ -45,7 +45,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	e := proxy.Entry{Trace: trace, Started: s.now()}
 	if err := s.admit(r, &e); err != nil {
-		proxy.WriteError(w, trace, err)
+		s.proxy.Refuse(w, r, e, err)
 		return
 	}
 	s.proxy.Serve(w, r, e)

@@ -59,17 +59,15 @@ func (c *cooldowns) until(now time.Time, key, credential, model string) (time.Ti
 	return until, why
 }
 
-// success clears the streaks of the key and of (key, model); a cooldown that another request earned meanwhile stays.
-func (c *cooldowns) success(now time.Time, key, credential, model string) {
+// success clears the streaks of the key and of (key, model); a cooldown that another request earned meanwhile stays,
+// and the time of the last one too: failures of the same event may still come in.
+func (c *cooldowns) success(key, credential, model string) {
 	if len(c.m) == 0 {
 		return
 	}
 	for _, k := range []coolKey{{key: key}, {key: key, model: model}, {key, credential, ""}, {key, credential, model}} {
 		if e := c.m[k]; e != nil {
 			e.rate, e.overload, e.fault = 0, 0, 0
-			if !e.until.After(now) {
-				delete(c.m, k)
-			}
 		}
 	}
 }
@@ -100,16 +98,22 @@ func (c *cooldowns) fail(now, began time.Time, key, credential, model string, o 
 	if began.Before(e.set) {
 		return
 	}
-	d := e.length(o, lone)
+	d := e.length(o)
 	d += time.Duration(c.rand.Float64() * 0.1 * float64(d)) // so that all who wait do not come at once
+	if lone && o.Reset == 0 && passing(o.Class) {
+		d = min(d, loneKeyCool)
+	}
 	if until := now.Add(min(max(d, shortestReset), longestReset)); until.After(e.until) {
 		e.until, e.reason = until, o.Class
 	}
 	e.set = now
 }
 
+// passing reports whether a fault may be over in a moment.
+func passing(c Class) bool { return c == RateLimit || c == Overload || c == Fault }
+
 // length returns how long the outcome cools, and counts it.
-func (e *cooldown) length(o Outcome, lone bool) time.Duration {
+func (e *cooldown) length(o Outcome) time.Duration {
 	if o.Reset > 0 {
 		return o.Reset
 	}
@@ -130,9 +134,6 @@ func (e *cooldown) length(o Outcome, lone bool) time.Duration {
 	}
 	d := min(backoffFirst<<min(*n, 10), backoffLast)
 	*n++
-	if lone {
-		d = min(d, loneKeyCool)
-	}
 	return d
 }
 
@@ -146,7 +147,7 @@ func (c *cooldowns) makeRoom(now time.Time) {
 		var first coolKey
 		var at time.Time
 		for k, e := range c.m {
-			if k.model != "" && (at.IsZero() || e.until.Before(at)) {
+			if (k.model != "" || k.credential != "") && (at.IsZero() || e.until.Before(at)) {
 				first, at = k, e.until
 			}
 		}

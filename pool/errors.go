@@ -21,7 +21,12 @@ type ExhaustedError struct {
 	Next                                                 time.Time // the earliest time at which a key will be free; zero: unknown
 
 	now  time.Time
-	soon time.Time // the same among keys that this request may still get, busy ones being free at any moment
+	soon time.Time // the same among keys that this request may still get
+}
+
+// worthWaiting reports whether a key may be free by then: a busy one may be at any moment.
+func (e *ExhaustedError) worthWaiting(deadline time.Time) bool {
+	return e.Busy > 0 || !e.soon.IsZero() && !e.soon.After(deadline)
 }
 
 func (e *ExhaustedError) Error() string {
@@ -42,10 +47,10 @@ func (e *ExhaustedError) Error() string {
 
 // RetryAfter returns how long to wait for the earliest key, in whole seconds rounded up, at least one.
 func (e *ExhaustedError) RetryAfter() time.Duration {
-	if e.Next.IsZero() {
-		if e.Busy > 0 {
-			return time.Second
-		}
+	switch {
+	case e.Busy > 0: // free at any moment
+		return time.Second
+	case e.Next.IsZero():
 		return time.Minute
 	}
 	d := e.Next.Sub(e.now)
@@ -65,7 +70,6 @@ func (e *ExhaustedError) count(g Gate, until time.Time) {
 		e.MonthLimit++
 	case GateBusy:
 		e.Busy++
-		e.soon = e.now
 		return
 	}
 	if e.Next.IsZero() || until.Before(e.Next) {

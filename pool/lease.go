@@ -79,26 +79,24 @@ func (p *Pool) Lease(ctx context.Context, w *Want) (*Lease, error) {
 	defer p.mu.Unlock()
 	now := p.now()
 	deadline := now.Add(p.opt.MaxWait)
-	for {
+	for waited := w.waited; ; {
 		l, err := p.pick(now, w)
 		if err == nil {
 			return l, nil
 		}
 		ex, ok := err.(*ExhaustedError)
-		if !ok || w.waited || ex.soon.IsZero() || !ex.soon.Before(deadline) || !now.Before(deadline) {
+		if !ok || waited || !now.Before(deadline) || !ex.worthWaiting(deadline) {
 			return nil, err
 		}
-		until := ex.soon
-		if ex.Busy > 0 {
-			until = deadline // a slot may become free at any moment
+		w.waited = true
+		until := deadline
+		if !ex.soon.IsZero() && ex.soon.Before(deadline) {
+			until = ex.soon
 		}
 		if err := p.wait(ctx, until.Sub(now)); err != nil {
 			return nil, err
 		}
 		now = p.now()
-		if !now.Before(deadline) {
-			w.waited = true
-		}
 	}
 }
 
@@ -152,7 +150,7 @@ func (p *Pool) pick(now time.Time, w *Want) (*Lease, error) {
 				ex.Tried++
 				continue
 			}
-			if g, until := p.gate(now, k, w.Credential, upstream); g != gateOpen {
+			if g, until := p.gate(now, k, k.holder(w.Credential), upstream); g != gateOpen {
 				ex.count(g, until)
 				w.skip(t.Name, k.ID, g)
 				continue
@@ -197,11 +195,11 @@ const (
 
 // gate asks the key's own gates, in the order of design/routing.md; until is the latest of its reasons, zero when
 // nobody knows.
-func (p *Pool) gate(now time.Time, k *key, credential, upstream string) (Gate, time.Time) {
+func (p *Pool) gate(now time.Time, k *key, holder, upstream string) (Gate, time.Time) {
+	k.used.roll(dayOf(now))
 	if k.Disabled {
 		return GateDisabled, time.Time{}
 	}
-	k.used.roll(dayOf(now))
 	g := gateOpen
 	if k.MaxConcurrent > 0 && k.inFlight >= k.MaxConcurrent {
 		g = GateBusy
@@ -214,10 +212,7 @@ func (p *Pool) gate(now time.Time, k *key, credential, upstream string) (Gate, t
 		g = GateDayLimit
 		until = later(until, nextDay(now))
 	}
-	if !k.Passthrough {
-		credential = ""
-	}
-	if t, _ := p.cool.until(now, k.ID, credential, upstream); !t.IsZero() {
+	if t, _ := p.cool.until(now, k.ID, holder, upstream); !t.IsZero() {
 		g = GateCooling
 		until = later(until, t)
 	}
@@ -231,15 +226,15 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// Again returns a lease of the same key for one more attempt of the same request, after an outcome that says
-// nothing of the key. The first lease must be closed.
+// Again ends the lease and returns one of the same key, and of its slot, for one more attempt of the same request,
+// after an outcome that says nothing of the key.
 func (l *Lease) Again() *Lease {
 	p := l.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := *l
-	n.began, n.accepted, n.closed = p.now(), false, false
-	l.k.inFlight++
+	l.closed = true
+	n.began = p.now()
 	return &n
 }
 
@@ -252,10 +247,9 @@ func (l *Lease) Accept() {
 		return
 	}
 	l.accepted = true
-	now := p.now()
-	p.cool.success(now, l.k.ID, l.credential(), l.UpstreamModel)
+	p.cool.success(l.k.ID, l.k.holder(l.want.Credential), l.UpstreamModel)
 	if l.t.Strategy == SessionSticky {
-		p.sessions.bind(now, l.want.Session, l.t.Name, l.k.ID)
+		p.sessions.bind(p.now(), l.want.Session, l.t.Name, l.k.ID)
 	}
 }
 
@@ -290,7 +284,7 @@ func (p *Pool) report(now time.Time, l *Lease, o Outcome) {
 			return // the caller's own credential and nothing else to use: the answer is the client's own
 		}
 	}
-	p.cool.fail(now, l.began, l.k.ID, l.credential(), l.UpstreamModel, o, lone)
+	p.cool.fail(now, l.began, l.k.ID, l.k.holder(l.want.Credential), l.UpstreamModel, o, lone)
 }
 
 // anotherUsable reports whether a key of the caller's scope beside the lease's could serve the model right now.
@@ -301,7 +295,7 @@ func (p *Pool) anotherUsable(now time.Time, l *Lease) bool {
 			if !ok || k == l.k || !l.want.Scope.Has(k.ID) {
 				continue
 			}
-			if g, _ := p.gate(now, k, l.want.Credential, upstream); g == gateOpen {
+			if g, _ := p.gate(now, k, k.holder(l.want.Credential), upstream); g == gateOpen {
 				return true
 			}
 		}
@@ -324,19 +318,23 @@ func (p *Pool) follow(now time.Time, l *Lease) {
 		if !ok {
 			return // another model's key: the binding still fits its own model
 		}
-		g, _ := p.gate(now, old, w.Credential, upstream)
+		g, _ := p.gate(now, old, old.holder(w.Credential), upstream)
 		usable = g == gateOpen || g == GateBusy
 	}
 	if !usable {
-		b.key = l.k.ID
+		b.key, b.lastSeen = l.k.ID, now
 		p.sessions.changed = true
 	}
 }
 
-// credential is the caller's, where it is what the key sends.
-func (l *Lease) credential() string {
-	if l.Passthrough {
-		return l.want.Credential
+// holder is whose credential goes with the key: "" for the key's own. A caller who sent none is a holder too, whose
+// refusals are nobody else's.
+func (k *key) holder(credential string) string {
+	switch {
+	case !k.Passthrough:
+		return ""
+	case credential == "":
+		return "none"
 	}
-	return ""
+	return credential
 }

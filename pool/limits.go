@@ -10,16 +10,25 @@ func dayOf(t time.Time) int {
 
 func monthOf(day int) int { return day / 100 }
 
-// nextDay and nextMonth return the instants at which the limits of t's day and month end. time.Date finds the
-// right instant on days that daylight saving makes longer or shorter.
+// nextDay and nextMonth return the instants at which the limits of t's day and month end.
 func nextDay(t time.Time) time.Time {
 	y, m, d := t.Date()
-	return time.Date(y, m, d+1, 0, 0, 0, 0, t.Location())
+	return midnight(y, m, d+1, t.Location())
 }
 
 func nextMonth(t time.Time) time.Time {
 	y, m, _ := t.Date()
-	return time.Date(y, m+1, 1, 0, 0, 0, 0, t.Location())
+	return midnight(y, m+1, 1, t.Location())
+}
+
+// midnight returns the first instant of a day. Where daylight saving skips midnight, time.Date may give an hour of the
+// day before.
+func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
+	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
+	if noon := time.Date(y, m, d, 12, 0, 0, 0, zone); t.Day() != noon.Day() {
+		t = t.Add(time.Hour)
+	}
+	return t
 }
 
 // used counts weighted tokens of the running day and month.
@@ -54,6 +63,14 @@ func (k *key) ratio() (r float64, ok bool) {
 		r, ok = max(r, k.used.months/float64(k.MonthlyLimit)), true
 	}
 	return r, ok
+}
+
+// weight is what is left as a weight for drawing: never negative, never NaN.
+func (k *key) weight() float64 {
+	if l := k.left(); l > 0 {
+		return l
+	}
+	return 0
 }
 
 // left returns the remaining weighted tokens, the tighter of day and month; never negative. Keys without limits

@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -102,11 +104,15 @@ func (p *Pool) SnapshotCooldowns() *Cooldowns {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	out := &Cooldowns{Version: 1, Cooldowns: []CooldownState{}}
+	now := p.now()
 	for k, e := range p.cool.m {
-		if k.credential == "" {
+		if k.credential == "" && (e.until.After(now) || e.streak() > 0) {
 			out.Cooldowns = append(out.Cooldowns, CooldownState{k.key, k.model, e.until, e.reason.String(), e.set, e.rate, e.overload, e.fault})
 		}
 	}
+	slices.SortFunc(out.Cooldowns, func(a, b CooldownState) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model))
+	})
 	return out
 }
 
@@ -121,10 +127,14 @@ func (p *Pool) RestoreCooldowns(data []byte) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	latest := p.now().Add(longestReset)
+	now := p.now()
+	latest := now.Add(longestReset)
 	for _, s := range in.Cooldowns {
 		if len(p.cool.m) >= maxCooldowns || s.Until.After(latest) {
 			continue
+		}
+		if s.Set.After(now) { // the clock has stepped back
+			s.Set = now
 		}
 		p.cool.m[coolKey{key: s.Key, model: s.Model}] = &cooldown{
 			until: s.Until, reason: classOf(s.Reason), set: s.Set,

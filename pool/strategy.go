@@ -53,10 +53,10 @@ func byUse(a, b candidate) int {
 func (p *Pool) sticky(now time.Time, t *tier, open []candidate, w *Want) candidate {
 	p.rebalance(now, t, open, w)
 	if b := p.sessions.get(now, w.Session, t.Name); b != nil {
+		b.lastSeen = now
+		p.sessions.changed = true
 		for _, c := range open {
 			if c.ID == b.key {
-				b.lastSeen = now
-				p.sessions.changed = true
 				return c
 			}
 		}
@@ -71,18 +71,22 @@ func (p *Pool) draw(open []candidate) candidate {
 	}
 	total := 0.0
 	for _, c := range open {
-		total += c.left()
+		total += c.weight()
 	}
 	if total <= 0 {
 		return open[p.rand.IntN(len(open))]
 	}
 	at := p.rand.Float64() * total
+	picked := open[0]
 	for _, c := range open {
-		if at -= c.left(); at < 0 {
-			return c
+		if w := c.weight(); w > 0 {
+			if picked = c; at < w {
+				break
+			}
+			at -= w
 		}
 	}
-	return open[len(open)-1]
+	return picked
 }
 
 // rebalance moves one session from the most used key to the least used one when their use has drifted apart: one

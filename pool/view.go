@@ -151,7 +151,7 @@ func runsOut(now time.Time, today Limit) time.Time {
 		return time.Time{}
 	}
 	y, m, d := now.Date()
-	start := time.Date(y, m, d, 0, 0, 0, 0, now.Location())
+	start := midnight(y, m, d, now.Location())
 	rest := float64(now.Sub(start)) * (today.Of - today.Used) / today.Used
 	if rest >= float64(nextDay(now).Sub(now)) {
 		return time.Time{}

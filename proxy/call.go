@@ -53,13 +53,24 @@ type call struct {
 	held     bool // the body's reference is still ours
 }
 
+// start begins the record of a request.
+func (p *Proxy) start(r *http.Request, e Entry) *call {
+	c := &call{Entry: e, p: p, in: r, maxTokens: -1}
+	c.record = stats.Record{Trace: e.Trace, Caller: e.Caller.Code, Group: e.Caller.Group, Client: product(r.UserAgent())}
+	if e.Route != nil {
+		c.record.Dialect = e.Route.Dialect
+	}
+	return c
+}
+
+// Refuse answers a request that is not served, and records it where its caller is known.
+func (p *Proxy) Refuse(w http.ResponseWriter, r *http.Request, e Entry, err error) {
+	p.start(r, e).fail(w, err)
+}
+
 // newCall reads the body and scans its top level.
 func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call, error) {
-	c := &call{Entry: e, p: p, in: r, maxTokens: -1}
-	c.record = stats.Record{
-		Trace: e.Trace, Caller: e.Caller.Code, Group: e.Caller.Group, Dialect: e.Route.Dialect,
-		Client: product(r.UserAgent()),
-	}
+	c := p.start(r, e)
 	b, err := p.read(w, r)
 	if err != nil {
 		return c, err
@@ -286,6 +297,9 @@ func (c *call) fail(w http.ResponseWriter, err error) {
 	}
 	c.record.ErrorType = e.Type
 	c.finish(outcome, e.Status)
+	if c.body == nil {
+		leaveBody(w, c.p.now())
+	}
 	if n := len(c.record.Attempts); n > 0 {
 		w.Header()[tierHeader] = []string{printable(c.record.Tier)}
 		w.Header()[attemptsHeader] = []string{strconv.Itoa(n)}

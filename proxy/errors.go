@@ -87,6 +87,15 @@ func modelText(e *pool.ModelError) string {
 	return text
 }
 
+// leaveBody bounds the time for which an error waits for a body that nobody will read: net/http reads on for a while
+// before it answers, so that the connection can live on, and a client that stalls would wait for ever.
+func leaveBody(w http.ResponseWriter, now time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(now.Add(unreadWait)) // a writer without deadlines has none to set
+}
+
+// unreadWait is how long the rest of a refused body may take to arrive.
+const unreadWait = time.Second
+
 // WriteError renders an error in the client's dialect: the one place that does.
 func WriteError(w http.ResponseWriter, trace string, err error) {
 	e := asError(err, trace)

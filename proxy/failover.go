@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"time"
 
 	"coding-proxy/pool"
@@ -38,6 +39,7 @@ type answer struct {
 	fault   ir.Fault
 	header  http.Header // of an error answer
 	body    []byte      // of an error answer in the client's dialect, to be replayed; nil: render err
+	event   bool        // body was an event of a stream
 	err     *Error      // what the client is told where there is nothing to replay
 }
 
@@ -109,7 +111,6 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 		if a.outcome.Class != pool.Stale {
 			return a, lease
 		}
-		lease.Close(a.outcome, pool.Tokens{})
 		lease = lease.Again()
 	}
 }
@@ -244,7 +245,7 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, up *up
 		return f.unreadable(err.Error())
 	case fault != nil:
 		fault.Reset, fault.KeyWide = stated(resp.Header, r.errorBody, f.p.now())
-		return &answer{outcome: f.p.opt.Failover.judge(*fault), fault: *fault, header: resp.Header, body: up.Mask(r.errorBody)}
+		return &answer{outcome: f.p.opt.Failover.judge(*fault), fault: *fault, header: resp.Header, body: up.Mask(r.errorBody), event: r.stream}
 	}
 	dog.idle(f.p.opt.Timeouts.Idle)
 	lease.Accept()
@@ -276,13 +277,13 @@ func (f *failover) errorAnswer(ctx context.Context, c *call, up *upstream.Upstre
 	a.outcome = f.p.opt.Failover.judge(a.fault)
 	status := resp.StatusCode
 	switch {
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && !up.Passthrough() && a.outcome.Class == pool.Credential:
+	case isPage(body) || len(body) > maxErrorBody || err != nil:
+		a.err = &Error{Status: a.fault.Status, Type: "api_error", Message: "the upstream answered with an error that is not one of its API"}
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && !up.Passthrough() && a.outcome.Class != pool.Passthrough:
 		// a client that gets 401 or 403 signs its user out
 		a.err = &Error{Status: http.StatusServiceUnavailable, Type: "api_error", Message: "upstream credential rejected", RetryAfter: time.Minute}
 	case status < 400:
 		a.err = &Error{Status: http.StatusBadGateway, Type: "api_error", Message: "the upstream redirected the request"}
-	case isPage(body) || len(body) > maxErrorBody || err != nil:
-		a.err = &Error{Status: a.fault.Status, Type: "api_error", Message: "the upstream answered with an error that is not one of its API"}
 	default:
 		a.body = up.Mask(body)
 	}
@@ -301,7 +302,7 @@ func (f *failover) replay(c *call, a *answer) (*http.Response, error) {
 	header := a.header
 	header.Del("Content-Encoding")
 	header.Set("Content-Length", strconv.Itoa(len(a.body)))
-	if c.stream && header.Get("Content-Type") != "application/json" {
+	if a.event {
 		header.Set("Content-Type", "application/json")
 	}
 	f.dress(c, header, len(c.record.Attempts))
@@ -324,7 +325,7 @@ func (f *failover) dress(c *call, h http.Header, attempts int) {
 
 // undoEncoding undoes a gzip or deflate answer that came all the same.
 func undoEncoding(resp *http.Response) error {
-	switch e := resp.Header.Get("Content-Encoding"); e {
+	switch e := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); e {
 	case "", "identity":
 		return nil
 	case "gzip", "x-gzip", "deflate":

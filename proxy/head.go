@@ -188,24 +188,53 @@ func (r *relay) take(h *heading) {
 	r.advance(fresh, h.readErr)
 }
 
-// plainHead reads the first bytes of a whole answer: a JSON object, or it is none.
+// plainHead reads the beginning of a whole answer: a JSON object, or it is none. It reads until the first member tells
+// whether this is an error under a 2xx; such a one it reads whole.
 func (r *relay) plainHead() (*ir.Fault, error) {
 	h := &heading{done: r.c.p.closed, buf: r.c.p.heads.get()}
-	n := 0
-	for n == 0 && h.readErr == nil {
-		n, h.readErr = r.src.Read(h.buf[:cap(h.buf)])
-	}
-	h.buf = h.buf[:n]
 	r.pending = h
-	text := bytes.TrimLeft(h.buf, " \t\r\n\ufeff")
-	switch {
-	case len(text) == 0 && h.readErr != nil:
+	more := true
+	for more && h.readErr == nil && len(h.buf) < maxHead {
+		if len(h.buf) == cap(h.buf) {
+			h.buf = append(make([]byte, 0, 2*cap(h.buf)), h.buf...)
+		}
+		n, err := r.src.Read(h.buf[len(h.buf):cap(h.buf)])
+		h.buf, h.readErr = h.buf[:len(h.buf)+n], err
+		r.dog.alive()
+		text := plainText(h.buf)
+		switch {
+		case len(text) == 0: // blanks, as some providers send to keep the connection alive
+			more = n == 0
+		case text[0] != '{':
+			return nil, errNotDialect
+		default:
+			more = undecided(text)
+		}
+	}
+	text := plainText(h.buf)
+	if len(text) == 0 && h.readErr != nil {
 		return nil, errEmpty
-	case len(text) > 0 && text[0] != '{':
-		return nil, errNotDialect
 	}
 	return r.judgePlain(text)
 }
+
+func plainText(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n\ufeff") }
+
+// undecided reports whether more of a plain answer must be read: its first member has not come, or it says that the
+// answer is an error.
+func undecided(text []byte) bool {
+	more := true
+	err := rawjson.Walk(text, func(key []byte, f rawjson.Field) error {
+		isError := string(key) == "error" || string(key) == "type" && string(f.Value(text)) == `"error"`
+		if !isError {
+			more = false
+		}
+		return errDecided
+	})
+	return more && err != nil
+}
+
+var errDecided = errors.New("decided")
 
 // judgePlain looks at a whole answer as far as it has come. One that is whole and says nothing is none.
 func (r *relay) judgePlain(text []byte) (*ir.Fault, error) {
@@ -220,9 +249,12 @@ func (r *relay) judgePlain(text []byte) (*ir.Fault, error) {
 		return nil
 	})
 	switch {
-	case string(kind) == `"error"`:
-		r.errorBody = bytes.Clone(text)
-		return anthropicError(text), nil
+	case string(kind) == `"error"` || err == nil && kind == nil && rawjson.Get(text, "error") != nil:
+		if f := anthropicError(text); f != nil {
+			r.errorBody = bytes.Clone(text)
+			return f, nil
+		}
+		return nil, errNotDialect
 	case err == nil && said == nil:
 		return nil, errEmpty
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"coding-proxy/auth"
@@ -69,12 +70,15 @@ func credentialHash(own http.Header) string {
 
 // cleanQuery takes a request key out of the query; the rest stays as it is.
 func cleanQuery(query string) string {
-	if !strings.Contains(query, "key=") {
-		return query
+	if query == "" {
+		return ""
 	}
-	var kept []string
+	kept := make([]string, 0, 4)
 	for part := range strings.SplitSeq(query, "&") {
 		name, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
 		if !strings.EqualFold(name, "key") {
 			kept = append(kept, part)
 		}
@@ -82,11 +86,16 @@ func cleanQuery(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// cleanAnswer takes out of an upstream's headers what is not for the client.
+// cleanAnswer takes out of an upstream's headers what is not for the client, and what concerned its connection alone.
 func cleanAnswer(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			h.Del(strings.TrimSpace(name))
+		}
+	}
 	for name := range h {
 		switch {
-		case name == "Set-Cookie", name == "Server", strings.HasPrefix(name, "X-Proxy-"):
+		case name == "Connection", name == "Set-Cookie", name == "Server", strings.HasPrefix(name, "X-Proxy-"):
 			delete(h, name)
 		}
 	}

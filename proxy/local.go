@@ -90,8 +90,7 @@ var knownModels = [...]string{
 
 // models lists the names that the caller's scope can reach, or one of them.
 func (p *Proxy) models(w http.ResponseWriter, r *http.Request, e Entry) {
-	c := &call{Entry: e, p: p, in: r}
-	c.record = stats.Record{Trace: e.Trace, Caller: e.Caller.Code, Group: e.Caller.Group, Dialect: e.Route.Dialect, Client: product(r.UserAgent())}
+	c := p.start(r, e)
 	scope := pool.Everything()
 	if e.Caller.Limited {
 		scope = pool.Only(e.Caller.Keys...)

@@ -64,19 +64,19 @@ func isTooLong(f ir.Fault, message string) bool {
 }
 
 func (o *Failover) isCap(f ir.Fault, message string) bool {
+	if slices.Contains(capTypes, f.Type) || slices.Contains(capTypes, f.Code) {
+		return true
+	}
 	switch f.Status {
 	case http.StatusPaymentRequired:
 		return true
 	case http.StatusForbidden, http.StatusTooManyRequests:
-		if slices.Contains(capTypes, f.Type) || slices.Contains(capTypes, f.Code) {
-			return true
-		}
 		return containsAny(message, o.CapPatterns) && !strings.Contains(message, "rate limit") && (f.Reset == 0 || f.Reset >= shortReset)
 	case http.StatusBadRequest:
 		// A spend limit is a 400 with the day on which it ends (RET-019).
 		return strings.Contains(message, "credit balance") || strings.Contains(message, "api usage limits")
 	}
-	return slices.Contains(capTypes, f.Type)
+	return false
 }
 
 // containsAny reports whether the lower-case text holds one of the patterns, case aside.
@@ -90,10 +90,10 @@ func containsAny(text string, patterns []string) bool {
 }
 
 // faultOf reads an error answer of an upstream that speaks Anthropic Messages. A page in place of an API answer is a
-// gateway's, not the provider's: whatever its status, it says nothing of the credential (RET-020).
+// gateway's, not the provider's: it says nothing of the credential (RET-020). A 413 means the same from either.
 func faultOf(resp *http.Response, body []byte, now time.Time) ir.Fault {
 	f := anthropic.Fault(resp.StatusCode, body)
-	if isPage(body) && f.Status < 500 {
+	if isPage(body) && f.Status < 500 && f.Status != http.StatusRequestEntityTooLarge {
 		f = ir.Fault{Status: http.StatusBadGateway, Type: "page"}
 	}
 	f.Reset, f.KeyWide = stated(resp.Header, body, now)

@@ -103,7 +103,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, e Entry) {
 	n := p.inFlight.Add(1)
 	defer p.inFlight.Add(-1)
 	if limit := p.opt.Limits.MaxInFlight; limit > 0 && n > int64(limit) && e.Route.Guard == GuardKey {
-		WriteError(w, e.Trace, &Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error",
+		p.Refuse(w, r, e, &Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error",
 			Message: "too many requests in flight", RetryAfter: time.Second})
 		return
 	}

@@ -34,10 +34,10 @@ type relay struct {
 	c      *call
 	lease  *pool.Lease
 	up     *upstream.Upstream
+	resp   *http.Response
 	src    io.ReadCloser
 	dog    *watchdog
 	stream bool
-	status int
 
 	buf     []byte   // read and not yet delivered
 	base    []byte   // the memory of buf, from its start
@@ -58,7 +58,7 @@ type relay struct {
 }
 
 func newRelay(ctx context.Context, c *call, lease *pool.Lease, up *upstream.Upstream, resp *http.Response, dog *watchdog) *relay {
-	r := &relay{ctx: ctx, c: c, lease: lease, up: up, src: resp.Body, dog: dog, stream: c.stream, status: resp.StatusCode}
+	r := &relay{ctx: ctx, c: c, lease: lease, up: up, resp: resp, src: resp.Body, dog: dog, stream: c.stream}
 	if !r.stream {
 		r.members = rawjson.Members{Want: []string{"usage", "stop_reason"}, Limit: maxHeld}
 	}
@@ -238,7 +238,7 @@ func (r *relay) end(err error) {
 	}
 	clean := errors.Is(err, io.EOF)
 	if tail := r.buf[r.ready:]; clean && len(tail) > 0 && !r.flowing {
-		if e := anthropic.Event(tail); e.Kind == ir.EventStop || r.stop != "" && e.Kind != ir.EventError {
+		if e := anthropic.Event(tail); completeButForItsEnd(tail) && (e.Kind == ir.EventStop || r.stop != "" && e.Kind != ir.EventError) {
 			r.usage.Merge(e.Usage)
 			r.ready = len(r.buf)
 			r.stop = max(r.stop, "end_turn")
@@ -250,6 +250,12 @@ func (r *relay) end(err error) {
 		return
 	}
 	r.broken(clean)
+}
+
+// completeButForItsEnd reports whether an event lacks nothing but the blank line.
+func completeButForItsEnd(event []byte) bool {
+	_, data := sse.Parse(event)
+	return rawjson.Walk(data, func([]byte, rawjson.Field) error { return nil }) == nil
 }
 
 // broken ends a stream that has begun the way its dialect says it: never a clean end, never half an event.
@@ -302,7 +308,7 @@ func (r *relay) finish(outcome string, o pool.Outcome) {
 	rec.InputTokens, rec.OutputTokens = u.Input, u.Output
 	rec.CacheCreationTokens, rec.CacheReadTokens, rec.ReasoningTokens = u.CacheCreation, u.CacheRead, u.Reasoning
 	rec.StopReason = printable(r.stop)
-	r.c.finish(outcome, r.status)
+	r.c.finish(outcome, r.resp.StatusCode)
 	r.lease.Close(o, pool.Tokens{Input: u.Input, Output: u.Output, CacheCreation: u.CacheCreation, CacheRead: u.CacheRead})
 }
 
@@ -313,6 +319,7 @@ func (r *relay) Close() error {
 	}
 	r.dog.stop()
 	err := r.src.Close()
+	r.up.MaskHeader(r.resp.Trailer) // it is there now
 	if r.pending == nil {
 		r.ready = 0
 		r.forget()

@@ -125,38 +125,29 @@ var regain = regexp.MustCompile(`regain access on (\d{4}-\d{2}-\d{2})(?: at (\d{
 // bodyReset reads resets_at, resets_in_seconds and Google's RetryInfo of an error body, and the date in a spend
 // limit's message.
 func bodyReset(body []byte, now time.Time) time.Duration {
-	var b struct {
-		Error struct {
-			Message         string          `json:"message"`
-			ResetsAt        json.RawMessage `json:"resets_at"`
-			ResetsInSeconds *float64        `json:"resets_in_seconds"`
-			Details         json.RawMessage `json:"details"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(body, &b) != nil {
-		return 0
-	}
-	text, ok := rawjson.String(b.Error.ResetsAt)
+	fault := rawjson.Get(body, "error")
+	at := rawjson.Get(fault, "resets_at")
+	text, ok := rawjson.String(at)
 	if !ok {
-		text = string(b.Error.ResetsAt)
+		text = string(at)
 	}
 	if d := moment(text, now); d > 0 {
 		return d
 	}
-	if s := b.Error.ResetsInSeconds; s != nil && *s > 0 && *s <= longestStated.Seconds() {
-		return atLeast(*s)
+	if s, ok := number(string(rawjson.Get(fault, "resets_in_seconds"))); ok && s > 0 && s <= longestStated.Seconds() {
+		return atLeast(s)
 	}
-	var details []struct {
-		RetryDelay string `json:"retryDelay"`
-	}
-	if json.Unmarshal(b.Error.Details, &details) == nil {
+	var details []json.RawMessage
+	if json.Unmarshal(rawjson.Get(fault, "details"), &details) == nil {
 		for _, d := range details {
-			if delay, err := time.ParseDuration(d.RetryDelay); err == nil && delay > 0 {
+			text, _ := rawjson.String(rawjson.Get(d, "retryDelay"))
+			if delay, err := time.ParseDuration(text); err == nil && delay > 0 {
 				return atLeast(delay.Seconds())
 			}
 		}
 	}
-	if m := regain.FindStringSubmatch(b.Error.Message); m != nil {
+	message, _ := rawjson.String(rawjson.Get(fault, "message"))
+	if m := regain.FindStringSubmatch(message); m != nil {
 		at := m[2]
 		if at == "" {
 			at = "00:00"

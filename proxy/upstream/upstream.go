@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -27,11 +28,22 @@ func New(o Options) *Upstream {
 		u.secrets = append(u.secrets, []byte(s))
 	}
 	for name, v := range o.Headers {
-		if s := v.Reveal(); len(s) >= minSecret && !strings.EqualFold(name, "anthropic-beta") && !strings.EqualFold(name, "user-agent") {
+		if s := v.Reveal(); len(s) >= minSecret && holdsSecret(name) {
 			u.secrets = append(u.secrets, []byte(s))
 		}
 	}
+	// One secret may hold another: the longer one goes first.
+	slices.SortFunc(u.secrets, func(a, b []byte) int { return len(b) - len(a) })
 	return u
+}
+
+// holdsSecret reports whether a configured header may hold key material: all but those whose values are public.
+func holdsSecret(name string) bool {
+	switch strings.ToLower(name) {
+	case "accept", "accept-language", "anthropic-beta", "anthropic-version", "content-type", "user-agent", "x-app":
+		return false
+	}
+	return true
 }
 
 func set(names []string) map[string]bool {
@@ -51,14 +63,17 @@ func (u *Upstream) Passthrough() bool { return u.opt.Passthrough }
 // DropFields are the top-level body fields to leave out, nil for none.
 func (u *Upstream) DropFields() map[string]bool { return u.dropFields }
 
-// URL joins the base URL with a request's path and query. A version segment that both have is not doubled.
+// URL joins the base URL with a request's escaped path and its query. A version segment that both have is not doubled.
 func (u *Upstream) URL(path, query string) *url.URL {
 	out := *u.opt.BaseURL
-	base := strings.TrimSuffix(out.Path, "/")
+	base := strings.TrimSuffix(out.EscapedPath(), "/")
 	if i := strings.LastIndexByte(base, '/'); i >= 0 && isVersion(base[i+1:]) && strings.HasPrefix(path, base[i:]+"/") {
 		base = base[:i]
 	}
 	out.Path, out.RawPath = base+path, ""
+	if plain, err := url.PathUnescape(out.Path); err == nil && plain != out.Path {
+		out.Path, out.RawPath = plain, out.Path
+	}
 	out.RawQuery = query
 	return &out
 }
@@ -105,13 +120,14 @@ func (u *Upstream) keepBetas(h http.Header) {
 // mergeBetas adds the values that the client did not send.
 func mergeBetas(h http.Header, more string) {
 	have := betas(h)
-	seen := set(have)
 	for b := range strings.SplitSeq(more, ",") {
-		if b = strings.TrimSpace(b); b != "" && !seen[b] {
+		if b = strings.TrimSpace(b); b != "" && !slices.Contains(have, b) {
 			have = append(have, b)
 		}
 	}
-	h[betaHeader] = []string{strings.Join(have, ",")}
+	if len(have) > 0 {
+		h[betaHeader] = []string{strings.Join(have, ",")}
+	}
 }
 
 func betas(h http.Header) []string {

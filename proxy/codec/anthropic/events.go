@@ -3,6 +3,7 @@ package anthropic
 
 import (
 	"bytes"
+	"math"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -96,7 +97,9 @@ func Usage(raw []byte) ir.Usage {
 		u.Known |= ir.Input
 	}
 	if u.Known&ir.CacheCreation == 0 && (cache5m >= 0 || cache1h >= 0) {
-		u.CacheCreation = max(cache5m, 0) + max(cache1h, 0)
+		if u.CacheCreation = max(cache5m, 0) + max(cache1h, 0); u.CacheCreation < 0 {
+			u.CacheCreation = math.MaxInt64
+		}
 		u.Known |= ir.CacheCreation
 	}
 	return u
