@@ -56,6 +56,7 @@ func (h *redacting) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *redacting) attr(a slog.Attr) slog.Attr {
+	a.Key = h.replacer.Replace(a.Key)
 	v := a.Value.Resolve()
 	switch v.Kind() {
 	case slog.KindString:
@@ -84,5 +85,5 @@ func (h *redacting) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h *redacting) WithGroup(name string) slog.Handler {
-	return &redacting{h.Handler.WithGroup(name), h.replacer}
+	return &redacting{h.Handler.WithGroup(h.replacer.Replace(name)), h.replacer}
 }

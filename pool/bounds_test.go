@@ -16,7 +16,7 @@ func TestCooldownsOfCredentialsAreBounded(t *testing.T) {
 	p := New(opt, nil, func() time.Time { return now }, 1)
 	fail := func(key, credential string) {
 		w := &Want{Scope: Everything(), Model: "m", Credential: credential}
-		for {
+		for range 3 {
 			l, err := p.Lease(context.Background(), w)
 			if err != nil {
 				t.Fatal(err)

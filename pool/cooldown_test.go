@@ -99,13 +99,7 @@ func TestStreaksAreSeparate(t *testing.T) {
 	fail := func(what string, key, model string, o pool.Outcome, want time.Duration) {
 		t.Helper()
 		r.add(time.Hour) // whatever cooled is over
-		w := &pool.Want{Scope: pool.Everything(), Model: model}
-		l := r.lease(w)
-		for l.Key != key {
-			l.Close(is(pool.Cancelled), pool.Tokens{})
-			l = r.lease(w)
-		}
-		l.Close(o, pool.Tokens{})
+		r.leaseOf(key, &pool.Want{Scope: pool.Everything(), Model: model}).Close(o, pool.Tokens{})
 		if d := r.out(key, model, ""); !within(d, want) {
 			t.Errorf("%s: out for %s, want %s", what, d, want)
 		}

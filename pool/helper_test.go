@@ -106,17 +106,24 @@ func (r *rig) fail(w *pool.Want, o pool.Outcome) string {
 	return l.Key
 }
 
-// failOn is fail for a fresh request that may use one key alone, in a pool where others could serve it too.
+// failOn lets a request of its own fail with the key. The request may use every key: this one is not alone by its scope.
 func (r *rig) failOn(key string, o pool.Outcome) {
 	r.t.Helper()
-	for w := ask(""); ; {
+	r.leaseOf(key, ask("")).Close(o, pool.Tokens{})
+}
+
+// leaseOf leases for w until it gets the key: a request gets none twice.
+func (r *rig) leaseOf(key string, w *pool.Want) *pool.Lease {
+	r.t.Helper()
+	for range 100 {
 		l := r.lease(w)
 		if l.Key == key {
-			l.Close(o, pool.Tokens{})
-			return
+			return l
 		}
 		l.Close(pool.Outcome{Class: pool.Cancelled}, pool.Tokens{})
 	}
+	r.t.Fatalf("no lease of %s in a hundred", key)
+	return nil
 }
 
 // spend lets the key count tokens.

@@ -67,6 +67,7 @@ type Lease struct {
 	t        *tier
 	k        *key
 	want     *Want
+	session  *binding // the session's, nil while it has none
 	began    time.Time
 	accepted bool
 	closed   bool
@@ -177,7 +178,18 @@ func (p *Pool) grant(now time.Time, t *tier, c candidate, w *Want) *Lease {
 		Tier: t.Name, Key: c.ID, Provider: c.Provider, UpstreamModel: c.upstream, Passthrough: c.Passthrough,
 		p: p, t: t, k: c.key, want: w, began: now,
 	}
+	if t.Strategy == SessionSticky {
+		l.hold(p.sessions.get(now, w.Session, t.Name))
+	}
 	return l
+}
+
+// hold keeps the session from counting as an idle one while the lease is open.
+func (l *Lease) hold(b *binding) {
+	if b != nil && l.session == nil {
+		l.session = b
+		b.active++
+	}
 }
 
 // Gate is why a key may not be leased.
@@ -249,7 +261,7 @@ func (l *Lease) Accept() {
 	l.accepted = true
 	p.cool.success(l.k.ID, l.k.holder(l.want.Credential), l.UpstreamModel)
 	if l.t.Strategy == SessionSticky {
-		p.sessions.bind(p.now(), l.want.Session, l.t.Name, l.k.ID)
+		l.hold(p.sessions.bind(p.now(), l.want.Session, l.t.Name, l.k.ID))
 	}
 }
 
@@ -264,6 +276,10 @@ func (l *Lease) Close(o Outcome, tokens Tokens) {
 	}
 	l.closed = true
 	now := p.now()
+	if l.session != nil {
+		l.session.active--
+		l.session.lastSeen = now
+	}
 	l.k.inFlight--
 	l.k.used.add(dayOf(now), p.opt.Count.of(tokens))
 	if o.Class != OK {

@@ -114,7 +114,7 @@ func TestConcurrentUse(t *testing.T) {
 func TestStaleRetryKeepsItsSlot(t *testing.T) {
 	o := options(pool.FillFirst, pool.Key{ID: "k", MaxConcurrent: 1})
 	o.MaxWait = 5 * time.Second
-	inTime(t, "", o, nil, func(t *testing.T, r *rig) {
+	inTime(t, "another request waits", o, nil, func(t *testing.T, r *rig) {
 		stale := r.lease(ask(""))
 		waiting := make(chan *pool.Lease)
 		go func() { waiting <- r.lease(ask("")) }()

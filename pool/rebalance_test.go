@@ -156,6 +156,25 @@ func TestRebalanceMovesColdSessionsFirst(t *testing.T) {
 	equal(t, "the active one is on", r.bound("active"), "a")
 }
 
+// A session whose answer has been streaming for long is not idle, and neither is one whose answer has just ended: its
+// cache is warm, so it does not count as a cold one that moves first.
+func TestRebalanceTakesNoBusySessionForACold(t *testing.T) {
+	for _, ended := range []bool{true, false} {
+		r := newRig(t, balanced("a", "b"), nil)
+		r.bind("streams", "a")
+		l := r.lease(ask("streams"))
+		l.Accept()
+		r.spend("a", 90)
+		r.add(6 * time.Minute)
+		if ended {
+			l.Close(is(pool.OK), pool.Tokens{})
+		}
+		r.bind("asks", "b")
+		equal(t, "the one that asks", r.serve(ask("asks")), "b")
+		equal(t, fmt.Sprintf("the one that streamed, ended %v", ended), r.bound("streams"), "a")
+	}
+}
+
 // Only session-sticky has sessions to move, and a tier with one key has nowhere to move them.
 func TestRebalanceElsewhereDoesNothing(t *testing.T) {
 	for _, s := range pool.Strategies()[1:] {

@@ -18,6 +18,7 @@ type bindingKey struct {
 type binding struct {
 	key      string
 	lastSeen time.Time
+	active   int // leases that are open
 }
 
 // sessions has the bindings of a pool; the pool's lock guards it.
@@ -54,16 +55,18 @@ func (s *sessions) get(now time.Time, session, tier string) *binding {
 	return b
 }
 
-// bind writes a binding where there is none.
-func (s *sessions) bind(now time.Time, session, tier, key string) {
-	if session == "" || s.get(now, session, tier) != nil {
-		return
+// bind writes a binding where there is none, and returns the one that there is then; nil without a session.
+func (s *sessions) bind(now time.Time, session, tier, key string) *binding {
+	if b := s.get(now, session, tier); b != nil || session == "" {
+		return b
 	}
 	if len(s.m) >= maxBindings {
 		s.prune(now)
 	}
-	s.m[bindingKey{session, tier}] = &binding{key: key, lastSeen: now}
+	b := &binding{key: key, lastSeen: now}
+	s.m[bindingKey{session, tier}] = b
 	s.changed = true
+	return b
 }
 
 // coldest returns the binding of the key whose cache has gone cold most recently: it is the likeliest to come back.
@@ -71,7 +74,7 @@ func (s *sessions) coldest(now time.Time, tier, key string) *binding {
 	var found *binding
 	var id string
 	for k, b := range s.m {
-		if k.tier != tier || b.key != key || now.Sub(b.lastSeen) <= coldAfter || now.Sub(b.lastSeen) > s.idle {
+		if k.tier != tier || b.key != key || b.active > 0 || now.Sub(b.lastSeen) <= coldAfter || now.Sub(b.lastSeen) > s.idle {
 			continue
 		}
 		if found == nil || b.lastSeen.After(found.lastSeen) || b.lastSeen.Equal(found.lastSeen) && k.session < id {

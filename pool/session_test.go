@@ -357,13 +357,16 @@ func TestIdleSessionsAreDropped(t *testing.T) {
 func TestMovedSessionIsFresh(t *testing.T) {
 	r := two(t)
 	r.bindAt("s", "k1", r.now().Add(-24*time.Hour+time.Minute))
-	r.failOn("k1", reset(pool.RateLimit, time.Minute))
-	equal(t, "while k1 is out", r.serve(ask("s")), "k2")
+	r.failOn("k1", reset(pool.RateLimit, time.Hour))
+	l := r.lease(ask("s"))
+	l.Accept()
+	r.add(10 * time.Minute)
+	l.Close(is(pool.OK), pool.Tokens{})
 	equal(t, "moved to", r.bound("s"), "k2")
 	if seen := r.binding("s").LastSeen; !seen.Equal(r.now()) {
-		t.Errorf("last seen %s, it was used at %s", seen, r.now())
+		t.Errorf("last seen %s, it was used until %s", seen, r.now())
 	}
-	r.add(2 * time.Minute)
+	r.add(2 * time.Hour)
 	equal(t, "the next turn", r.serve(ask("s")), "k2")
 }
 

@@ -84,14 +84,14 @@ func (p *Pool) RestoreSessions(data []byte) error {
 	for session, b := range in.Sessions {
 		for _, t := range p.tiers {
 			if t.find(b.KeyID) != nil && session != "" {
-				p.sessions.m[bindingKey{session, t.Name}] = &binding{b.KeyID, b.LastSeen}
+				p.sessions.m[bindingKey{session, t.Name}] = &binding{key: b.KeyID, lastSeen: b.LastSeen}
 			}
 		}
 	}
 	for session, tiers := range in.Tiers {
 		for name, b := range tiers {
 			if t := p.findTier(name); t != nil && t.find(b.KeyID) != nil && session != "" {
-				p.sessions.m[bindingKey{session, name}] = &binding{b.KeyID, b.LastSeen}
+				p.sessions.m[bindingKey{session, name}] = &binding{key: b.KeyID, lastSeen: b.LastSeen}
 			}
 		}
 	}

@@ -185,7 +185,7 @@ func TestWaitsForABusySlot(t *testing.T) {
 
 // A key that is busy for long does not hide one that will be free in a second.
 func TestWaitsForTheCoolingKeyBesideABusyOne(t *testing.T) {
-	inTime(t, "", waiting(pool.Key{ID: "busy", MaxConcurrent: 1}, pool.Key{ID: "cooling"}), nil, func(t *testing.T, r *rig) {
+	inTime(t, "cooling for a second", waiting(pool.Key{ID: "busy", MaxConcurrent: 1}, pool.Key{ID: "cooling"}), nil, func(t *testing.T, r *rig) {
 		r.failOn("cooling", reset(pool.RateLimit, time.Second))
 		equal(t, "takes the slot", r.lease(ask("")).Key, "busy")
 		r.servedAfter(time.Second, "cooling", ask(""))
@@ -248,7 +248,7 @@ func TestWaitGivesUpWhenTheClientGoes(t *testing.T) {
 
 // A request that waits holds nothing up: others lease, close and look meanwhile.
 func TestWaitingHoldsNobodyUp(t *testing.T) {
-	inTime(t, "", waiting(pool.Key{ID: "k", MaxConcurrent: 1}, pool.Key{ID: "other"}), nil, func(t *testing.T, r *rig) {
+	inTime(t, "one waits, ten are served", waiting(pool.Key{ID: "k", MaxConcurrent: 1}, pool.Key{ID: "other"}), nil, func(t *testing.T, r *rig) {
 		r.lease(&pool.Want{Scope: pool.Only("k"), Model: "m"})
 		go func() { _, _ = r.Lease(t.Context(), &pool.Want{Scope: pool.Only("k"), Model: "m"}) }()
 		synctest.Wait()

@@ -285,6 +285,9 @@ func (f *failover) errorAnswer(ctx context.Context, c *call, up *upstream.Upstre
 	case status < 400:
 		a.err = &Error{Status: http.StatusBadGateway, Type: "api_error", Message: "the upstream redirected the request"}
 	default:
+		if status == http.StatusUnauthorized && !up.Passthrough() {
+			a.fault.Status = http.StatusBadRequest // a request's fault under a status that would sign the user out
+		}
 		a.body = up.Mask(body)
 	}
 	return a

@@ -116,8 +116,9 @@ func (h *heading) decide() bool {
 		case ir.EventStart:
 			h.started, h.usage = true, e.Usage.Known != 0
 		case ir.EventDelta:
-			h.good = true
-			return true
+			if h.good = anthropic.CarriesContent(event); h.good {
+				return true
+			}
 		case ir.EventFinish:
 			h.usage = h.usage || e.Usage.Known != 0
 		case ir.EventStop:

@@ -249,6 +249,7 @@ func TestHead(t *testing.T) {
 		{"a whole answer", `{"type":"message","content":[]}`, "", "not_in_dialect"},
 		{"an error body", `{"type":"error","error":{"type":"api_error","message":"x"}}`, "api_error", ""},
 		{"no output, no usage", "event: message_start\ndata: {\"message\":{}}\n\n" + evStop, "", "empty_answer"},
+		{"empty deltas, then an error", evStart + evBlock + strings.Replace(evDelta, "né漢🙂", "", 1) + evError, "overloaded_error", ""},
 		{"content", evStart + evBlock + evDelta, "", ""},
 		{"a tool's name is content", evStart + strings.Replace(evBlock, `"type":"text","text":""`, `"type":"tool_use","id":"t","name":"n"`, 1), "", ""},
 		{"no output but usage", evStart + evUsage + evStop, "", ""},

@@ -47,6 +47,7 @@ func TestURL(t *testing.T) {
 		{"http://127.0.0.1:8080/a/b", "/v1/messages", "", "http://127.0.0.1:8080/a/b/v1/messages"},
 		{"http://[::1]:8080", "/v1/messages", "", "http://[::1]:8080/v1/messages"},
 		{"https://h/with%20blank", "/v1/messages", "", "https://h/with%20blank/v1/messages"},
+		{"https://h/v1", "/v1/models/a%20b%2Fc", "", "https://h/v1/models/a%20b%2Fc"},
 		{"https://h/accounts%2Fone", "/v1/messages", "", "https://h/accounts%2Fone/v1/messages"},
 	} {
 		base := parse(t, tc.base)

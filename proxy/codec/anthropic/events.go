@@ -46,6 +46,22 @@ func Event(raw []byte) ir.Event {
 	return ir.Event{}
 }
 
+// CarriesContent reports whether an event that Event took for content has any: providers begin streams with empty
+// deltas.
+func CarriesContent(event []byte) bool {
+	_, data := sse.Parse(event)
+	delta := rawjson.Get(data, "delta")
+	if delta == nil {
+		return true // the start of a block that is content
+	}
+	for _, field := range [...]string{"text", "thinking", "partial_json"} {
+		if string(rawjson.Get(delta, field)) == `""` {
+			return false
+		}
+	}
+	return true
+}
+
 // blockKind tells whether the start of a block is content already: empty text and thinking blocks are not, a tool's
 // name and results that arrive whole are.
 func blockKind(block []byte) ir.EventKind {
