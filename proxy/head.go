@@ -32,7 +32,8 @@ type heading struct {
 	released bool
 	good     bool
 	started  bool
-	usage    bool
+	usage    ir.Usage
+	stop     string
 	fault    *ir.Fault
 	data     []byte // of an error event
 	err      error
@@ -111,26 +112,28 @@ func (h *heading) decide() bool {
 			break
 		}
 		event := h.buf[h.seen : h.seen+n]
-		h.seen += n
-		switch e := anthropic.Event(event); e.Kind {
+		e := anthropic.Event(event)
+		h.usage.Merge(e.Usage)
+		switch e.Kind {
 		case ir.EventStart:
-			h.started, h.usage = true, e.Usage.Known != 0
+			h.started = true
 		case ir.EventDelta:
 			if h.good = anthropic.CarriesContent(event); h.good {
-				return true
+				return true // the relay goes on with this event
 			}
-		case ir.EventFinish:
-			h.usage = h.usage || e.Usage.Known != 0
 		case ir.EventStop:
-			if h.good = h.started && h.usage; !h.good {
+			if h.good = h.started && h.usage.Known != 0; !h.good {
 				h.err = errEmpty
 			}
 			return true
+		case ir.EventFinish:
+			h.stop = e.StopReason
 		case ir.EventError:
 			_, data := sse.Parse(event)
 			h.fault, h.data = e.Fault, bytes.Clone(data)
 			return true
 		}
+		h.seen += n
 	}
 	h.good = len(h.buf) >= maxHead
 	return h.good
@@ -170,7 +173,12 @@ func isEvents(b []byte) bool {
 func (r *relay) take(h *heading) {
 	h.mu.Lock()
 	fresh := h.buf[h.taken:]
+	first := h.taken == 0
 	h.taken = len(h.buf)
+	if first {
+		r.usage, r.stop = h.usage, h.stop
+		r.known = h.seen
+	}
 	if h.released && len(fresh) > 0 {
 		r.hold(fresh)
 		h.mu.Unlock()

@@ -46,6 +46,7 @@ type relay struct {
 	pending *heading // the head, not yet taken over
 
 	// of a stream
+	known   int  // how much of buf the head has looked at already
 	flowing bool // in the middle of an event that is too long to hold
 	failed  bool // an error event has ended it
 	ended   bool // the terminal event has been seen, or the end was judged
@@ -165,7 +166,8 @@ func (r *relay) release(n int, err error) {
 
 // scan looks at the whole events of b and returns how much of b may go.
 func (r *relay) scan(b []byte) int {
-	at := 0
+	at := r.known
+	r.known = 0
 	if r.flowing {
 		at = r.flow(b)
 		if r.flowing {

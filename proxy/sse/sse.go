@@ -40,14 +40,20 @@ func nextByLine(b []byte) int {
 
 // line returns the length of b's first line and the offset after its end; end is 0 when the line has none yet.
 func line(b []byte) (n, end int) {
-	n = bytes.IndexAny(b, "\r\n")
-	switch {
-	case n < 0:
-		return len(b), 0
-	case b[n] == '\r' && n+1 < len(b) && b[n+1] == '\n':
-		return n, n + 2
+	n = bytes.IndexByte(b, '\n')
+	if n < 0 {
+		n = len(b)
+	} else {
+		end = n + 1
 	}
-	return n, n + 1
+	switch cr := bytes.IndexByte(b[:n], '\r'); {
+	case cr < 0:
+		return n, end
+	case cr == n-1 && end > 0: // CRLF
+		return cr, end
+	default:
+		return cr, cr + 1
+	}
 }
 
 // Parse returns the name and the data of a whole event. Several data lines are joined by LF; comments, ids, retry
