@@ -196,6 +196,42 @@ func TestCNV021CNV024CNV041CNV042RawLane(t *testing.T) {
 	}
 }
 
+// A plain answer comes back byte for byte, however it is framed, and its usage is found wherever it stands.
+func TestPlainAnswersUnchanged(t *testing.T) {
+	t.Parallel()
+	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+	long := strings.Replace(whole, "walrus", strings.Repeat("walrus\\n\\\"{}[] ", 500_000), 1)
+	usageFirst := `{"usage":{"input_tokens":10,"output_tokens":7},"id":"msg_1","type":"message","role":"assistant","content":[{"usage":{"input_tokens":1,"output_tokens":1}}],"stop_reason":"end_turn"}`
+	for name, body := range map[string]string{
+		"small": whole, "long": long, "usage first": usageFirst, "white space": " \n\t" + whole + "\r\n\n ", "byte order mark": "\ufeff" + whole,
+	} {
+		var chunks strings.Builder
+		for rest := body; rest != ""; {
+			n := min(len(rest), 1000)
+			fmt.Fprintf(&chunks, "%x\r\n%s\r\n", n, rest[:n])
+			rest = rest[n:]
+		}
+		for framing, text := range map[string]string{
+			"length":   head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body),
+			"chunked":  head + "Transfer-Encoding: chunked\r\n\r\n" + chunks.String() + "0\r\n\r\n",
+			"close":    head + "Connection: close\r\n\r\n" + body,
+			"HTTP/1.0": strings.Replace(head, "HTTP/1.1", "HTTP/1.0", 1) + "\r\n" + body,
+		} {
+			t.Run(name+", "+framing, func(t *testing.T) {
+				t.Parallel()
+				i := start(t, poolOf(poolKey(k1, answering(t, text))))
+				r := i.good(question(sonnet))
+				if r.body != body {
+					t.Errorf("%d bytes, want %d: %.100q", len(r.body), len(body), r.body)
+				}
+				if rec := i.record(r.trace()); rec.Outcome != "ok" || rec.InputTokens != 10 || rec.OutputTokens != 7 || rec.Estimated {
+					t.Errorf("journal: %+v", rec)
+				}
+			})
+		}
+	}
+}
+
 func TestSEC001DNSRebinding(t *testing.T) {
 	t.Parallel()
 	i := start(t, poolOf(poolKey(k1, nowhere(t))))

@@ -4,14 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"coding-proxy/pool"
 	"coding-proxy/proxy/demo"
 	"coding-proxy/stats"
 )
@@ -106,6 +110,27 @@ func TestKEY006StickyIsNoHardPin(t *testing.T) {
 	}
 }
 
+// The list wants the session back on its key after one fault. The design's rule moves it, as the key still cools when
+// the request ends (routing.md, section 2); what the design wants with it, that a session does not wander, holds after.
+func TestKEY007TransientErrorDropsBinding(t *testing.T) {
+	t.Parallel()
+	one, oneURL := provider(t)
+	two, twoURL := provider(t)
+	now := frozen()
+	i := startAt(t, now, nil, sticky(poolKey(k1, oneURL, unspent), poolKey(k2, twoURL, unspent)))
+	first, other := one, k2
+	if i.servedBy(i.good(question(sonnet), session("s"))) == k2 {
+		first, other = two, k1
+	}
+	first.Push(demo.Step{Status: 502})
+	for range 5 {
+		if r := i.good(question(sonnet), session("s")); i.servedBy(r) != other {
+			t.Errorf("the session is on %s, not on %s", i.servedBy(r), other)
+		}
+		now.set(now.now().Add(time.Minute))
+	}
+}
+
 func TestKEY008StickyLostAtRestart(t *testing.T) {
 	t.Parallel()
 	_, url := provider(t)
@@ -123,6 +148,48 @@ func TestKEY008StickyLostAtRestart(t *testing.T) {
 		if got := i.servedBy(i.good(question(sonnet), session(id))); got != key {
 			t.Errorf("%s was on %s and is on %s", id, key, got)
 		}
+	}
+}
+
+// Where a conversation's id is found: design/routing.md, section 2, in its order.
+func TestSessionIDs(t *testing.T) {
+	t.Parallel()
+	_, url := provider(t)
+	i := start(t, poolOf(poolKey(k1, url)))
+	user := func(id string) string {
+		quoted, _ := json.Marshal(id) // a string cannot fail
+		return `"metadata":{"user_id":` + string(quoted) + `}`
+	}
+	for _, c := range []struct {
+		name   string
+		header []string
+		more   []string // members of the body
+		want   string
+	}{
+		{"none", nil, nil, ""},
+		{"header of Claude Code", []string{session("a"), "x-session-id: b"}, []string{user("c")}, "a"},
+		{"newer Claude Code", []string{"x-session-id: b"}, []string{user(`{"device_id":"d","account_uuid":"","session_id":"c"}`)}, "c"},
+		{"older Claude Code", nil, []string{user("user_0123_account__session_c-d")}, "c-d"},
+		{"user_id whole", nil, []string{user("somebody")}, "somebody"},
+		{"user_id with other JSON", nil, []string{user(`{"x":1}`)}, `{"x":1}`},
+		{"x-session-id", []string{"x-session-affinity: d", "x-session-id: b", "session-id: e"}, nil, "b"},
+		{"x-session-affinity", []string{"x-session-affinity: d", "session-id: e"}, nil, "d"},
+		{"session-id", []string{"session-id: e", "mcp-session-id: f"}, nil, "e"},
+		{"session_id", []string{"session_id: e", "mcp-session-id: f"}, nil, "e"},
+		{"mcp-session-id", []string{"mcp-session-id: f"}, []string{`"prompt_cache_key":"g"`}, "f"},
+		{"prompt_cache_key", nil, []string{`"prompt_cache_key":"g"`}, "g"},
+		{"too long: the next counts", []string{session(strings.Repeat("x", 257)), "x-session-id: b"}, nil, "b"},
+		{"longest", []string{session(strings.Repeat("x", 256)), "x-session-id: b"}, nil, strings.Repeat("x", 256)},
+		{"longest of more than one byte", nil, []string{user(strings.Repeat("é", 256))}, strings.Repeat("é", 256)},
+		{"control characters", nil, []string{user("a\nb"), `"prompt_cache_key":"g"`}, "g"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			i := i.in(t)
+			// prompt_cache_key is no field of this dialect; the simulated provider would refuse it.
+			if r := i.message(question(sonnet, c.more...), c.header...); i.record(r.trace()).Session != pool.SessionHash("(anonymous)", c.want) {
+				t.Errorf("the session is %q, want the hash of %q", i.record(r.trace()).Session, c.want)
+			}
+		})
 	}
 }
 
@@ -241,6 +308,32 @@ func TestUSE004ThinkingIsASubset(t *testing.T) {
 		if r.OutputTokens != 120 || r.ReasoningTokens != 35 || r.InputTokens+r.CacheCreationTokens+r.CacheReadTokens+r.OutputTokens != 1084 {
 			t.Errorf("stream %t: %+v", stream, r)
 		}
+	}
+}
+
+// An answer that says nothing of its usage is estimated: a limit counts it all the same.
+func TestEstimatesWithoutUsage(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("walrus ", 600) // 4200 bytes, some 1000 tokens
+	plain := strings.Replace(strings.Replace(whole, "walrus", text, 1), `,"usage":{"input_tokens":10,"output_tokens":7}`, "", 1)
+	stream := strings.NewReplacer(`,"usage":{"input_tokens":10,"output_tokens":1}`, "", `,"usage":{"output_tokens":7}`, "").Replace(evAll)
+	stream = strings.Replace(stream, "walrus ", text, 1)
+	ask := `"metadata":{"user_id":"` + strings.Repeat("u", 4000) + `"}`
+	for _, c := range []struct{ name, ask, body, contentType string }{
+		{"plain", question(sonnet, ask), plain, "application/json"},
+		{"stream", question(sonnet, ask, streamed), stream, "text/event-stream"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			i := start(t, poolOf(poolKey(k1, newBackend(t, says(200, c.body, "Content-Type: "+c.contentType)).URL)))
+			rec := i.record(i.good(c.ask).trace())
+			if !rec.Estimated || rec.InputTokens < 500 || rec.InputTokens > 2000 || rec.OutputTokens < 500 || rec.OutputTokens > 2000 {
+				t.Errorf("estimated %t: %d in, %d out", rec.Estimated, rec.InputTokens, rec.OutputTokens)
+			}
+			if used := i.keys()[k1].Today.Used; used != rec.InputTokens+rec.OutputTokens {
+				t.Errorf("the key's use is %d", used)
+			}
+		})
 	}
 }
 
@@ -393,6 +486,31 @@ func TestCFG007TornState(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A start that fails says why and leaves nothing behind: the next one on the same directory works.
+func TestCFG005PortTaken(t *testing.T) {
+	t.Parallel()
+	pool := poolOf(poolKey(k1, "http://127.0.0.1:1"))
+	running := start(t, pool)
+	dir := filepath.Join(t.TempDir(), "data")
+	cfg, err := load(t, dir, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(running.Addr())
+	cfg.Server.Port, _ = strconv.Atoi(port)
+	if d, err := New(cfg, NewLogger(cfg, io.Discard)); err == nil || !strings.Contains(err.Error(), port) {
+		d.Close()
+		t.Errorf("a taken port: %v", err)
+	}
+	// The other way round: the directory of a running instance.
+	cfg.Server.Port, cfg.Server.DataDir = 0, running.dir
+	if d, err := New(cfg, NewLogger(cfg, io.Discard)); err == nil || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
+		d.Close()
+		t.Errorf("a directory in use: %v", err)
+	}
+	startIn(t, dir, pool)
 }
 
 // A full disk fails no request. The journal's file of one day refuses every write; the next day's takes what waited.

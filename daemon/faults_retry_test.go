@@ -158,6 +158,49 @@ func TestRET006RetryAfterUselessValue(t *testing.T) {
 	}
 }
 
+// Resets that stand in the body or in other headers: seconds, milliseconds and dates are told apart by their size.
+func TestRET008RET009RET010StatedResets(t *testing.T) {
+	t.Parallel()
+	now := frozen()
+	in := func(d time.Duration) int64 { return now.now().Add(d).Unix() }
+	body := func(members string) string {
+		return `{"type":"error","error":{"type":"rate_limit_error","message":"m",` + members + `}}`
+	}
+	for _, c := range []struct {
+		name, body, header string
+		want               time.Duration
+	}{
+		{"RET-008 fraction", body(`"details":[{"@type":"x","retryDelay":"0.734120045s"}]`), "", time.Second},
+		{"RET-008 long", body(`"details":[{"retryDelay":"1h16m0.667s"}]`), "", time.Hour + 16*time.Minute + time.Second},
+		{"RET-009 resets_at", body(fmt.Sprintf(`"resets_at":%d,"resets_in_seconds":1`, in(300*time.Second))), "", 300 * time.Second},
+		{"RET-009 in the past", body(fmt.Sprintf(`"resets_at":%d,"resets_in_seconds":45`, in(-300*time.Second))), "", 45 * time.Second},
+		{"RET-010 seconds", body(fmt.Sprintf(`"resets_at":%d`, in(time.Hour))), "", time.Hour},
+		{"RET-010 milliseconds", body(fmt.Sprintf(`"resets_at":%d000`, in(time.Hour))), "", time.Hour},
+		{"RET-010 date", body(`"resets_at":"` + now.now().Add(time.Hour).UTC().Format(time.RFC3339) + `"`), "", time.Hour},
+		{"RET-010 nothing", body(`"resets_at":0`), "", 30 * time.Second},
+		{"RET-010 year 3000", body(`"resets_at":32503680000`), "", 30 * time.Second},
+		{"retry-after-ms", body(`"x":1`), "Retry-After-Ms: 90000", 90 * time.Second},
+		{"requests used up", body(`"x":1`), "Anthropic-Ratelimit-Requests-Remaining: 0\nAnthropic-Ratelimit-Requests-Reset: " +
+			now.now().Add(2*time.Minute).UTC().Format(time.RFC3339), 2 * time.Minute},
+		{"x-ratelimit-reset", body(`"x":1`), "X-Ratelimit-Reset-Requests: 6m0s", 6 * time.Minute},
+		{"longer than a week", body(`"x":1`), "Retry-After: 2592000", 7 * 24 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var header []string
+			if c.header != "" {
+				header = strings.Split(c.header, "\n")
+			}
+			_, other := provider(t)
+			i := startAt(t, now, nil, poolOf(poolKey(k1, newBackend(t, says(429, c.body, header...)).URL), poolKey(k2, other)))
+			i.good(question(sonnet))
+			if d := i.coolsFor(now, k1); !about(d, c.want) {
+				t.Errorf("out for %v, want %v", d, c.want)
+			}
+		})
+	}
+}
+
 func TestRET011HintlessThrottleBansLong(t *testing.T) {
 	t.Parallel()
 	now := frozen()

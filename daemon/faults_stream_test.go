@@ -559,7 +559,38 @@ func TestCancelMidStream(t *testing.T) {
 	i.untouched(k1)
 }
 
-// A client that stops reading holds nothing for longer than idle_seconds.
+// The end of a compressed body is known before the last chunk has come. The client is watched all the same.
+func TestCancelAfterCompressedBody(t *testing.T) {
+	t.Parallel()
+	for _, encoding := range []string{"gzip", "deflate"} {
+		t.Run(encoding, func(t *testing.T) {
+			t.Parallel()
+			hold := demo.HoldAt(0)
+			p, url := provider(t, demo.Step{Hold: hold})
+			i := start(t, poolOf(poolKey(k1, url)))
+			body := packed(t, encoding, question(sonnet, streamed))
+			conn, _ := i.raw(fmt.Sprintf("POST /v1/messages HTTP/1.1\r\nHost: localhost\r\n%s\r\nContent-Encoding: %s\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n",
+				version, encoding, len(body), body))
+			last := make(chan struct{})
+			go func() {
+				defer close(last)
+				_, _ = io.WriteString(conn, "0\r\n\r\n")
+			}()
+			<-hold.Reached()
+			<-last
+			conn.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), patience/4)
+			defer cancel()
+			if err := p.Wait(ctx, 1); err != nil {
+				t.Errorf("the client is gone, the upstream's request goes on: %v", err)
+			}
+			hold.Release()
+		})
+	}
+}
+
+// A client that stops reading holds nothing for longer than idle_seconds. That is the client's fault: while it does
+// not read, the proxy does not either, and the upstream's silence in that time says nothing of the upstream.
 func TestClientThatStopsReading(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan error, 1)
@@ -572,13 +603,14 @@ func TestClientThatStopsReading(t *testing.T) {
 			}
 		}
 	})
-	i := start(t, `"timeouts":{"idle_seconds":0.2}`, poolOf(poolKey(k1, b.URL)))
-	i.raw(post(question(sonnet, streamed), version))
+	i := start(t, `"timeouts":{"idle_seconds":2}`, poolOf(poolKey(k1, b.URL)))
+	_, in := i.raw(post(question(sonnet, streamed), version))
 	select {
 	case <-stopped:
 	case <-time.After(patience):
 		t.Fatal("the upstream still writes")
 	}
+	rawReply(t, in) // it reads on, too late
 	await(t, "the end of the request", func() bool { return i.server.proxy.InFlight() == 0 })
 	if recs := i.records(""); len(recs) != 1 || recs[0].Outcome != "cancelled" || recs[0].OutputTokens < 100 {
 		t.Errorf("journal: %+v", recs)
@@ -618,4 +650,28 @@ func TestJournalBeforeTheEnd(t *testing.T) {
 			t.Errorf("journal: %+v", rec)
 		}
 	})
+}
+
+// The journal's sizes are those of the bodies, though its line is written before the last bytes go out.
+func TestJournalSizes(t *testing.T) {
+	t.Parallel()
+	refused := failure("invalid_request_error", "no")
+	for _, c := range []struct {
+		name, ask, body string
+		status          int
+		contentType     string
+	}{
+		{"plain", question(sonnet), whole, 200, "application/json"},
+		{"stream", question(sonnet, streamed), evAll, 200, "text/event-stream"},
+		{"error", question(sonnet), refused, 400, "application/json"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			i := start(t, poolOf(poolKey(k1, newBackend(t, says(c.status, c.body, "Content-Type: "+c.contentType)).URL)))
+			r := i.message(c.ask)
+			if rec := i.record(r.trace()); r.body != c.body || rec.ResponseBytes != int64(len(c.body)) || rec.RequestBytes != int64(len(c.ask)) {
+				t.Errorf("request %d and response %d bytes, want %d and %d", rec.RequestBytes, rec.ResponseBytes, len(c.ask), len(c.body))
+			}
+		})
+	}
 }

@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -94,7 +96,11 @@ func (s *server) recovered(w *tracked, r *http.Request, trace string) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	s.log.Error("panic", "trace", trace, "method", r.Method, "stack", string(debug.Stack()))
+	what := fmt.Sprintf("%T", p) // a value of another kind may hold anything
+	if e, ok := p.(runtime.Error); ok {
+		what = e.Error()
+	}
+	s.log.Error("panic", "trace", trace, "method", r.Method, "panic", what, "stack", string(debug.Stack()))
 	if w.wrote {
 		panic(http.ErrAbortHandler)
 	}

@@ -124,6 +124,9 @@ func readEncoded(buf []byte, r io.Reader, encoding string, limit int64) ([]byte,
 	if err == nil && int64(len(buf)) > limit {
 		err = errTooLarge(limit)
 	}
+	if err == nil { // net/http notices that a client leaves only once its body was read to the end
+		_, err = io.Copy(io.Discard, r)
+	}
 	return buf, err
 }
 

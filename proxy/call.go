@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"coding-proxy/auth"
 	"coding-proxy/pool"
@@ -198,7 +199,7 @@ func userSession(user string) string {
 }
 
 func validSession(id string) bool {
-	if id == "" || len(id) > maxSession {
+	if id == "" || utf8.RuneCountInString(id) > maxSession {
 		return false
 	}
 	for i := 0; i < len(id); i++ {

@@ -173,28 +173,31 @@ func isEvents(b []byte) bool {
 func (r *relay) take(h *heading) {
 	h.mu.Lock()
 	fresh := h.buf[h.taken:]
-	first := h.taken == 0
-	h.taken = len(h.buf)
-	if first {
-		r.usage, r.stop = h.usage, h.stop
-		r.known = h.seen
+	if h.taken == 0 {
+		r.usage, r.stop, r.known = h.usage, h.stop, h.seen
 	}
+	h.taken = len(h.buf)
 	if h.released && len(fresh) > 0 {
-		r.hold(fresh)
+		fresh = bytes.Clone(fresh) // the goroutine's memory may grow away
 		h.mu.Unlock()
-		r.advance(fresh, nil)
+		r.total += int64(len(fresh))
+		r.hold(fresh, nil)
 		return
 	}
 	h.mu.Unlock()
+	r.dog.waiting()
 	<-h.done
-	r.pending = nil
-	if fresh = h.buf[h.taken-len(fresh):]; len(r.buf) == 0 {
-		r.buf, r.base = fresh, h.buf[:0]
-	} else {
-		r.hold(fresh)
-	}
 	r.dog.alive()
-	r.advance(fresh, h.readErr)
+	r.pending = nil
+	fresh = h.buf[h.taken-len(fresh):]
+	r.total += int64(len(fresh))
+	if len(r.buf) == 0 && r.base == nil {
+		r.buf, r.base = fresh, h.buf[:0]
+		r.release(r.look(fresh, fresh), h.readErr)
+		return
+	}
+	r.hold(fresh, h.readErr)
+	r.c.p.heads.put(h.buf)
 }
 
 // plainHead reads the beginning of a whole answer: a JSON object, or it is none. It reads until the first member tells
@@ -209,7 +212,6 @@ func (r *relay) plainHead() (*ir.Fault, error) {
 		}
 		n, err := r.src.Read(h.buf[len(h.buf):cap(h.buf)])
 		h.buf, h.readErr = h.buf[:len(h.buf)+n], err
-		r.dog.alive()
 		text := plainText(h.buf)
 		switch {
 		case len(text) == 0: // blanks, as some providers send to keep the connection alive

@@ -91,14 +91,17 @@ func TestWatchdog(t *testing.T) {
 		d := newWatchdog(cancel, 10*time.Second, time.Now)
 		time.Sleep(9 * time.Second)
 		d.idle(time.Minute)
+		time.Sleep(10 * time.Minute) // nobody waits: the client is slow
 		for range 10 {
+			d.waiting()
 			time.Sleep(50 * time.Second)
 			d.alive()
 		}
 		if ctx.Err() != nil {
 			t.Fatal("bitten while alive")
 		}
-		time.Sleep(61 * time.Second)
+		d.waiting()
+		time.Sleep(121 * time.Second)
 		if cause := context.Cause(ctx); cause != errTimeout || !d.fired() {
 			t.Fatalf("after silence: %v", cause)
 		}

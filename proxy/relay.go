@@ -44,6 +44,7 @@ type relay struct {
 	ready   int      // how much of buf may go
 	err     error    // after buf: how the body ended
 	pending *heading // the head, not yet taken over
+	total   int64    // bytes that the source gave
 
 	// of a stream
 	known   int  // how much of buf the head has looked at already
@@ -73,82 +74,92 @@ func (r *relay) Read(p []byte) (int, error) {
 		case r.ready > 0:
 			n := copy(p, r.buf[:r.ready])
 			r.buf, r.ready = r.buf[n:], r.ready-n
-			r.c.record.ResponseBytes += int64(n)
 			return n, nil
 		case r.err != nil:
 			return 0, r.err
 		case r.pending != nil:
 			r.take(r.pending)
-		case len(r.buf) == 0 && r.stream && !r.ended:
+		case !r.ended && len(r.buf) < len(p)/2:
 			if n := r.direct(p); n > 0 {
 				return n, nil
 			}
 		default:
-			r.fill(p)
+			r.hold(r.fetch(p))
 		}
 	}
 }
 
-// direct reads into the caller's buffer and releases from there what is whole: the way of nearly all events.
-func (r *relay) direct(p []byte) int {
-	r.forget()
+// fetch reads from the source into p. What came is looked at with what is held before it.
+func (r *relay) fetch(p []byte) (data []byte, err error) {
+	r.dog.waiting()
 	n, err := r.src.Read(p)
 	r.dog.alive()
-	data := p[:n]
-	whole := r.scan(data)
+	r.total += int64(n)
+	return p[:n], err
+}
+
+// direct reads into the caller's buffer, behind the little that is held, and releases from there what is whole: the
+// way of nearly all bytes.
+func (r *relay) direct(p []byte) int {
+	held := copy(p, r.buf)
+	r.forget()
+	fresh, err := r.fetch(p[held:])
+	data := p[:held+len(fresh)]
+	n := r.look(data, fresh)
 	if err != nil || r.ended {
-		r.hold(data)
-		r.release(whole, err)
+		r.keep(data)
+		r.release(n, err)
 		return 0
 	}
-	if whole < n {
-		r.hold(data[whole:])
-	}
-	r.c.record.ResponseBytes += int64(whole)
-	return whole
+	r.keep(data[n:])
+	return n
 }
 
-// fill reads on behind what is held. p is room to read into; what is held and what comes should go in one piece.
-func (r *relay) fill(p []byte) {
-	if len(r.buf) < len(p)/2 {
-		p = p[:len(p)-len(r.buf)]
-	}
-	n, err := r.src.Read(p)
-	r.dog.alive()
-	r.hold(p[:n])
-	r.advance(p[:n], err)
+// hold appends what came to what is held, and releases what is whole.
+func (r *relay) hold(fresh []byte, err error) {
+	r.keep(fresh)
+	r.release(r.look(r.buf, fresh), err)
 }
 
-// advance decides what of the held bytes may go; fresh are the last of them, err is what came with these.
-func (r *relay) advance(fresh []byte, err error) {
+// look says how much of data may go; fresh are the last of its bytes, which have not been looked at.
+func (r *relay) look(data, fresh []byte) int {
 	switch {
 	case r.ended:
-		r.release(0, err)
+		return 0
 	case r.stream:
-		r.release(r.scan(r.buf), err)
-	default:
-		_, _ = r.members.Write(fresh)
-		r.release(max(len(r.buf)-1, 0), err) // the last byte waits for the journal
+		return r.scan(data)
 	}
+	_, _ = r.members.Write(fresh) // never fails
+	return max(len(data)-1, 0)    // the last byte waits for the journal
 }
 
-// hold appends to what is held, at the start of the same memory where there is room.
-func (r *relay) hold(data []byte) {
-	if cap(r.buf)-len(r.buf) < len(data) && cap(r.base) >= len(r.buf)+len(data) {
+// keep appends to what is held, in pooled memory while that is enough.
+func (r *relay) keep(data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	if r.base == nil {
+		r.base = r.c.p.heads.get()
+		r.buf = r.base
+	}
+	switch need := len(r.buf) + len(data); {
+	case cap(r.buf) >= need:
+	case cap(r.base) >= need:
 		r.buf = r.base[:copy(r.base[:cap(r.base)], r.buf)]
+	default:
+		grown := append(make([]byte, 0, 2*need), r.buf...)
+		r.c.p.heads.put(r.base)
+		r.base, r.buf = grown[:0], grown
 	}
 	r.buf = append(r.buf, data...)
-	if cap(r.buf) > cap(r.base) {
-		r.base = r.buf[:0]
-	}
 }
 
-// forget gives memory that held something back.
+// forget gives back the memory that held something.
 func (r *relay) forget() {
 	if r.base != nil {
 		r.c.p.heads.put(r.base)
-		r.buf, r.base = nil, nil
 	}
+	r.buf, r.base = nil, nil
 }
 
 // release lets the first n held bytes go. An error of the source is judged behind them.
@@ -305,8 +316,9 @@ func (r *relay) finish(outcome string, o pool.Outcome) {
 		rec.Estimated = true
 	} else if u.Known&(ir.Input|ir.Output) == 0 {
 		rec.Estimated = true
-		u.Input, u.Output = rec.RequestBytes/bytesPerToken, max(r.deltas, rec.ResponseBytes/bytesPerToken)
+		u.Input, u.Output = rec.RequestBytes/bytesPerToken, max(r.deltas, r.total/bytesPerToken)
 	}
+	rec.ResponseBytes = r.total
 	rec.InputTokens, rec.OutputTokens = u.Input, u.Output
 	rec.CacheCreationTokens, rec.CacheReadTokens, rec.ReasoningTokens = u.CacheCreation, u.CacheRead, u.Reasoning
 	rec.StopReason = printable(r.stop)

@@ -10,27 +10,29 @@ import (
 // errTimeout is the cause with which a watchdog ends an attempt.
 var errTimeout = errors.New("the upstream gave nothing in time")
 
-// watchdog ends an attempt whose upstream stays silent: before the head after one time, then between two reads after
-// another. It is one timer for the attempt's whole life; signs of life move a mark, not the timer.
+// watchdog ends an attempt whose upstream stays silent: before the head after one time, then while a read waits after
+// another. The time in which the client is slow to take what came does not count. It is one timer for the attempt's
+// whole life; signs of life move a mark, not the timer.
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	now    func() time.Time
 	timer  *time.Timer
 	limit  atomic.Int64 // nanoseconds of silence allowed
-	mark   atomic.Int64 // last sign of life, Unix nanoseconds
+	mark   atomic.Int64 // since when is being waited, Unix nanoseconds; 0: nobody waits
 	bit    atomic.Bool
 }
 
 func newWatchdog(cancel context.CancelCauseFunc, limit time.Duration, now func() time.Time) *watchdog {
 	d := &watchdog{cancel: cancel, now: now}
 	d.limit.Store(int64(limit))
-	d.alive()
+	d.waiting()
 	d.timer = time.AfterFunc(limit, d.look)
 	return d
 }
 
-// alive notes a sign of life.
-func (d *watchdog) alive() { d.mark.Store(d.now().UnixNano()) }
+// waiting notes that a read begins, alive that something came.
+func (d *watchdog) waiting() { d.mark.Store(d.now().UnixNano()) }
+func (d *watchdog) alive()   { d.mark.Store(0) }
 
 // idle sets another limit, from now on.
 func (d *watchdog) idle(limit time.Duration) {
@@ -40,7 +42,11 @@ func (d *watchdog) idle(limit time.Duration) {
 }
 
 func (d *watchdog) look() {
-	if left := d.limit.Load() - (d.now().UnixNano() - d.mark.Load()); left > 0 {
+	left := d.limit.Load()
+	if mark := d.mark.Load(); mark != 0 {
+		left -= d.now().UnixNano() - mark
+	}
+	if left > 0 {
 		d.timer.Reset(time.Duration(left))
 		return
 	}
