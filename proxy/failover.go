@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"coding-proxy/pool"
@@ -150,10 +151,10 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header,
 		first = f.p.opt.Timeouts.FirstByte
 	}
 	dog := newWatchdog(cancel, first, f.p.now)
-	var reused, answered bool
+	var reused, answered atomic.Bool // the Transport's goroutines may call after RoundTrip has returned
 	req, err := f.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:              func(i httptrace.GotConnInfo) { reused = i.Reused },
-		GotFirstResponseByte: func() { answered = true },
+		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
+		GotFirstResponseByte: func() { answered.Store(true) },
 	}), c, lease, up, header, own)
 	if err != nil {
 		dog.stop()
@@ -167,7 +168,7 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header,
 	if err != nil {
 		dog.stop()
 		a := f.unanswered(ctx, c)
-		if a.outcome.Class == pool.Fault && reused && !answered && !dog.fired() {
+		if a.outcome.Class == pool.Fault && reused.Load() && !answered.Load() && !dog.fired() {
 			a.outcome.Class = pool.Stale
 		}
 		return a

@@ -28,6 +28,7 @@ type clientWriter struct {
 	streams  bool // the answer is an event stream that has begun and not ended
 	started  bool // message_start has passed
 	between  bool // the last byte ended an event
+	ending   bool // nothing comes after the next write
 	code     int  // status, 0 before the header is written
 	written  int64
 }
@@ -55,6 +56,14 @@ func (w *clientWriter) stream() {
 	defer w.mu.Unlock()
 	w.streams, w.between, w.last = true, true, w.now()
 	w.timer = time.AfterFunc(w.every, w.tick)
+}
+
+// end says that the next bytes are the last ones and the handler returns right after them: they are flushed together
+// with the end of the body, not once more before it.
+func (w *clientWriter) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ending = true
 }
 
 // stop ends the keep-alives; after it has returned the writer touches the ResponseWriter no more by itself.
@@ -86,6 +95,9 @@ func (w *clientWriter) Write(p []byte) (int, error) {
 func (w *clientWriter) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.ending {
+		return nil
+	}
 	return w.ctl.Flush()
 }
 

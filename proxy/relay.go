@@ -73,7 +73,9 @@ func (r *relay) Read(p []byte) (int, error) {
 		switch {
 		case r.ready > 0:
 			n := copy(p, r.buf[:r.ready])
-			r.buf, r.ready = r.buf[n:], r.ready-n
+			if r.buf, r.ready = r.buf[n:], r.ready-n; r.ready == 0 && r.err == io.EOF {
+				r.c.writer.end()
+			}
 			return n, nil
 		case r.err != nil:
 			return 0, r.err
@@ -216,13 +218,22 @@ func (r *relay) flow(b []byte) int {
 	return max(0, len(b)-3)
 }
 
+// count estimates the tokens of a delta, for an answer that breaks.
+func (r *relay) count(event []byte) {
+	r.deltas += max(1, (int64(len(event))-deltaFrame)/bytesPerToken)
+}
+
 // see takes note of one event.
 func (r *relay) see(event []byte) {
+	if anthropic.IsDelta(event) {
+		r.count(event)
+		return
+	}
 	e := anthropic.Event(event)
 	r.usage.Merge(e.Usage)
 	switch e.Kind {
 	case ir.EventDelta:
-		r.deltas += max(1, (int64(len(event))-deltaFrame)/bytesPerToken)
+		r.count(event)
 	case ir.EventFinish:
 		r.stop = e.StopReason
 	case ir.EventStop:

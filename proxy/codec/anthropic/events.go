@@ -13,9 +13,12 @@ import (
 // deltaLine is how the bulk of every stream begins. Such an event holds no usage, so nothing of it is decoded.
 var deltaLine = []byte("event: content_block_delta\n")
 
+// IsDelta reports whether an event is plainly content that holds no usage: Event need not be asked.
+func IsDelta(raw []byte) bool { return bytes.HasPrefix(raw, deltaLine) }
+
 // Event tells what a whole event of a stream means.
 func Event(raw []byte) ir.Event {
-	if bytes.HasPrefix(raw, deltaLine) {
+	if IsDelta(raw) {
 		return ir.Event{Kind: ir.EventDelta}
 	}
 	name, data := sse.Parse(raw)
