@@ -205,7 +205,7 @@ func benchRequest(size int, stream bool) []byte {
 		"Anthropic-Version: 2023-06-01\r\nX-Api-Key: %s\r\nContent-Length: %d\r\n\r\n%s", benchKey, len(body), body)
 }
 
-// rig starts the upstream and both targets.
+// benchRig starts the upstream and both targets.
 func benchRig(b *testing.B, u *benchUpstream) (ours, bare benchTarget) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
