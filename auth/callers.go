@@ -54,6 +54,20 @@ func NewCallers(o Options) *Callers {
 	return c
 }
 
+// ByCode returns the configured caller with the code as Identify would, but for its key's expiry. Errors: ErrNoKey when
+// there is none, ErrGroup.
+func (c *Callers) ByCode(code string) (Caller, error) {
+	if c.Open() && (code == "" || code == Anonymous) {
+		return Caller{Code: Anonymous}, nil
+	}
+	for i := range c.keys {
+		if c.keys[i].Code == code {
+			return c.caller(&c.keys[i])
+		}
+	}
+	return Caller{}, ErrNoKey
+}
+
 // Open reports whether no request key is configured: then only loopback may ask.
 func (c *Callers) Open() bool { return c.open }
 
@@ -71,11 +85,16 @@ func (c *Callers) Identify(h http.Header, query string, now time.Time) (Caller, 
 	if found == nil || !found.Expires.IsZero() && !now.Before(found.Expires) {
 		return Caller{}, ErrNoKey
 	}
-	caller := Caller{Code: found.Code, Group: found.Group, Models: found.Models}
-	if found.Group == "" {
+	return c.caller(found)
+}
+
+// caller is who shows the key, with the scope of its group.
+func (c *Callers) caller(k *callerKey) (Caller, error) {
+	caller := Caller{Code: k.Code, Group: k.Group, Models: k.Models}
+	if k.Group == "" {
 		return caller, nil
 	}
-	caller.Keys, caller.Limited = c.groups[found.Group], true
+	caller.Keys, caller.Limited = c.groups[k.Group], true
 	if len(caller.Keys) == 0 {
 		return caller, ErrGroup
 	}

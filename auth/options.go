@@ -6,6 +6,7 @@ import "time"
 type Options struct {
 	RequestKeys []RequestKey
 	Groups      []Group
+	AdminKey    Secret // opens the pages and the admin calls from anywhere; empty = none
 }
 
 // RequestKey is what one caller shows. Code names the caller in statistics, Key is the secret it sends.

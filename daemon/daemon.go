@@ -72,7 +72,7 @@ func New(cfg *config.Config, log *slog.Logger) (_ *Daemon, err error) {
 	}
 	d.pool = pool.New(cfg.Pool, usage{d.stats}, now, rand.Uint64())
 	d.restore("sessions.json", d.pool.RestoreSessions)
-	d.restore("state.json", d.pool.RestoreCooldowns)
+	d.restore("state.json", d.pool.RestoreState)
 	callers := auth.NewCallers(cfg.Auth)
 	ups := make(map[string]*upstream.Upstream, len(cfg.Upstreams))
 	for id, o := range cfg.Upstreams {
@@ -207,7 +207,7 @@ func (d *Daemon) saveState() {
 			d.pool.KeepSessions()
 		}
 	}
-	state, err := json.Marshal(d.pool.SnapshotCooldowns())
+	state, err := json.Marshal(d.pool.SnapshotState())
 	if err == nil && string(state) != string(d.state) && d.save("state.json", json.RawMessage(state)) == nil {
 		d.state = state
 	}

@@ -72,6 +72,11 @@ func (c *cooldowns) success(key, credential, model string) {
 	}
 }
 
+// clear forgets all of a key.
+func (c *cooldowns) clear(key string) {
+	maps.DeleteFunc(c.m, func(k coolKey, _ *cooldown) bool { return k.key == key })
+}
+
 // fail cools what the outcome says. began is when the attempt began, lone says that no other key can serve.
 func (c *cooldowns) fail(now, began time.Time, key, credential, model string, o Outcome, lone bool) {
 	k := coolKey{key: key}

@@ -516,7 +516,7 @@ func TestCooldownsAreBounded(t *testing.T) {
 		w.Model = fmt.Sprint("made-up-", n)
 		r.fail(w, is(pool.UnknownModel))
 	}
-	if n := len(r.SnapshotCooldowns().Cooldowns); n > 4096 {
+	if n := len(r.SnapshotState().Cooldowns); n > 4096 {
 		t.Errorf("%d cooldowns", n)
 	}
 	if d := r.out("spare", "m", ""); d < time.Hour-time.Second {

@@ -25,15 +25,19 @@ func TestKEY019DrawBearsAnyWeight(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := New(Defaults(), nil, func() time.Time { return time.Unix(0, 0).UTC() }, 1)
+			sticky := &tier{Tier: Tier{Strategy: SessionSticky}}
 			var open []candidate
 			for _, u := range tc.used {
 				open = append(open, candidate{key: &key{Key: Key{DailyLimit: 10}, used: used{today: u}}})
 			}
 			got := map[*key]int{}
 			for range 3000 {
-				got[p.draw(open).key]++
+				got[p.draw(sticky, open, "").key]++
 			}
 			for i, c := range open {
+				if chance := sticky.chance(i, open, ""); math.Abs(chance-tc.want[i]) > 1e-9 {
+					t.Errorf("key %d: the chance is given as %.3f, want %.3f", i, chance, tc.want[i])
+				}
 				if share := float64(got[c.key]) / 3000; math.Abs(share-tc.want[i]) > 0.04 {
 					t.Errorf("key %d got %.3f, want %.3f", i, share, tc.want[i])
 				}

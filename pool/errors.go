@@ -18,15 +18,16 @@ func (e *ModelError) Error() string { return fmt.Sprintf("no key serves the mode
 // ExhaustedError says that keys serve the model but none can be leased now. The counts are of keys.
 type ExhaustedError struct {
 	Cooling, DayLimit, MonthLimit, Busy, Disabled, Tried int
+	Breaker, Guard                                       int       // keys that would be free but for their tier
 	Next                                                 time.Time // the earliest time at which a key will be free; zero: unknown
 
-	now  time.Time
-	soon time.Time // the same among keys that this request may still get
+	now     time.Time
+	anytime bool // a key is free when a request ends: a busy one, or the probe of a breaker
 }
 
-// worthWaiting reports whether a key may be free by then: a busy one may be at any moment.
+// worthWaiting reports whether a key may be free by then.
 func (e *ExhaustedError) worthWaiting(deadline time.Time) bool {
-	return e.Busy > 0 || !e.soon.IsZero() && !e.soon.After(deadline)
+	return e.anytime || !e.Next.IsZero() && !e.Next.After(deadline)
 }
 
 func (e *ExhaustedError) Error() string {
@@ -36,7 +37,8 @@ func (e *ExhaustedError) Error() string {
 		text string
 	}{
 		{e.Cooling, "cooling down"}, {e.DayLimit, "over the day's limit"}, {e.MonthLimit, "over the month's limit"},
-		{e.Busy, "busy"}, {e.Disabled, "disabled"}, {e.Tried, "tried"},
+		{e.Busy, "busy"}, {e.Breaker, "behind an open circuit breaker"}, {e.Guard, "behind a quota guard"},
+		{e.Disabled, "disabled"}, {e.Tried, "tried"},
 	} {
 		if c.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.text))
@@ -48,7 +50,7 @@ func (e *ExhaustedError) Error() string {
 // RetryAfter returns how long to wait for the earliest key, in whole seconds rounded up, at least one.
 func (e *ExhaustedError) RetryAfter() time.Duration {
 	switch {
-	case e.Busy > 0: // free at any moment
+	case e.anytime:
 		return time.Second
 	case e.Next.IsZero():
 		return time.Minute
@@ -57,26 +59,46 @@ func (e *ExhaustedError) RetryAfter() time.Duration {
 	return max((d + time.Second - 1).Truncate(time.Second), time.Second)
 }
 
-func (e *ExhaustedError) count(g Gate, until time.Time) {
-	switch g {
-	case GateDisabled:
-		e.Disabled++
-		return
-	case GateCooling:
-		e.Cooling++
-	case GateDayLimit:
-		e.DayLimit++
-	case GateMonthLimit:
-		e.MonthLimit++
-	case GateBusy:
-		e.Busy++
+// add counts what a tier had for the request. A key behind a tier that refuses is free when both are.
+func (e *ExhaustedError) add(s *survey, tier Gate, until time.Time) {
+	e.Tried += s.tried
+	for _, b := range s.blocked {
+		switch b.gate {
+		case GateDisabled:
+			e.Disabled++
+			continue
+		case GateCooling:
+			e.Cooling++
+		case GateDayLimit:
+			e.DayLimit++
+		case GateMonthLimit:
+			e.MonthLimit++
+		case GateBusy:
+			e.Busy++
+			e.anytime = e.anytime || tier == gateOpen
+		}
+		e.free(later(b.until, until))
+	}
+	if len(s.open) == 0 {
 		return
 	}
-	if e.Next.IsZero() || until.Before(e.Next) {
-		e.Next = until
+	switch tier {
+	case GateBreaker:
+		e.Breaker += len(s.open)
+	case GateGuard:
+		e.Guard += len(s.open)
 	}
-	if e.soon.IsZero() || until.Before(e.soon) {
-		e.soon = until
+	if until.IsZero() {
+		e.anytime = true
+		return
+	}
+	e.free(until)
+}
+
+// free notes when a key will be free.
+func (e *ExhaustedError) free(at time.Time) {
+	if !at.IsZero() && (e.Next.IsZero() || at.Before(e.Next)) {
+		e.Next = at
 	}
 }
 
@@ -91,7 +113,7 @@ func (p *Pool) near(w *Want) []string {
 	return names[:min(len(names), 5)]
 }
 
-// modelNames returns the names that the scope's keys map, sorted.
+// modelNames returns the names that the scope's keys and mappings know, as clients say them, sorted.
 func (p *Pool) modelNames(s Scope) []string {
 	var names []string
 	for _, t := range p.tiers {
@@ -104,24 +126,41 @@ func (p *Pool) modelNames(s Scope) []string {
 					names = append(names, name)
 				}
 			}
+			if k.Models == nil && t.Mapping != nil {
+				names = append(names, t.Mapping.names...)
+			}
 		}
 	}
+	if p.opt.Mapping != nil {
+		names = append(names, p.opt.Mapping.names...)
+	}
+	return p.reached(names, s)
+}
+
+// reached keeps the names, as clients say them, that an enabled key of the scope serves, sorted.
+func (p *Pool) reached(names []string, s Scope) []string {
+	names = slices.DeleteFunc(names, func(name string) bool {
+		if target, ok := p.opt.Mapping.Map(name); ok {
+			name = target
+		}
+		for _, t := range p.tiers {
+			for _, k := range t.keys {
+				if _, ok := t.serves(k, name); ok && !k.Disabled && s.Has(k.ID) {
+					return false
+				}
+			}
+		}
+		return true
+	})
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Models returns the names that the scope's keys map, sorted, and whether one of its keys also serves any name.
-func (p *Pool) Models(s Scope) (names []string, any bool) {
+// Models returns the names that the scope's keys and mappings know, and those of the catalogue that it reaches, sorted.
+func (p *Pool) Models(s Scope, catalogue []string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, t := range p.tiers {
-		for _, k := range t.keys {
-			if _, star := k.Models["*"]; !k.Disabled && s.Has(k.ID) && (k.Models == nil || star) {
-				any = true
-			}
-		}
-	}
-	return p.modelNames(s), any
+	return p.reached(append(p.modelNames(s), catalogue...), s)
 }
 
 // distance is the Levenshtein distance of two byte strings.
@@ -150,7 +189,7 @@ func (p *Pool) Serves(w *Want) error {
 	defer p.mu.Unlock()
 	for _, t := range p.tiers {
 		for _, k := range t.keys {
-			if _, ok := k.serves(w.Model); ok && w.Scope.Has(k.ID) {
+			if _, ok := t.serves(k, w.Model); ok && w.Scope.Has(k.ID) {
 				return nil
 			}
 		}

@@ -38,9 +38,12 @@ type Want struct {
 
 	tried  []string
 	waited bool
+	// The tier in which attempts failed in a way that its breaker counts, until the request leaves it; and its probe.
+	failing *tier
+	probe   uint64
 }
 
-// Skip is a key that was passed over.
+// Skip is a key that was passed over, or a whole tier where Key is "".
 type Skip struct {
 	Tier, Key string
 	Gate      Gate
@@ -48,7 +51,7 @@ type Skip struct {
 
 func (w *Want) skip(tier, key string, g Gate) {
 	for _, s := range w.Skipped {
-		if s.Key == key && s.Gate == g {
+		if s.Tier == tier && s.Key == key && s.Gate == g {
 			return
 		}
 	}
@@ -68,6 +71,8 @@ type Lease struct {
 	k        *key
 	want     *Want
 	session  *binding // the session's, nil while it has none
+	probe    uint64   // of the tier's breaker
+	asked    uint64   // the probe of the tier's guard
 	began    time.Time
 	accepted bool
 	closed   bool
@@ -91,8 +96,8 @@ func (p *Pool) Lease(ctx context.Context, w *Want) (*Lease, error) {
 		}
 		w.waited = true
 		until := deadline
-		if !ex.soon.IsZero() && ex.soon.Before(deadline) {
-			until = ex.soon
+		if !ex.Next.IsZero() && ex.Next.Before(deadline) {
+			until = ex.Next
 		}
 		if err := p.wait(ctx, until.Sub(now)); err != nil {
 			return nil, err
@@ -134,35 +139,64 @@ type candidate struct {
 	upstream string
 }
 
+// blocked is a key that a gate of its own refused.
+type blocked struct {
+	gate  Gate
+	until time.Time
+}
+
+// survey is what a tier has for a request.
+type survey struct {
+	open    []candidate
+	blocked []blocked
+	tried   int
+}
+
+func (s *survey) serving() int { return len(s.open) + len(s.blocked) + s.tried }
+
+// look asks the gates of a tier's keys.
+func (p *Pool) look(now time.Time, t *tier, w *Want, s *survey) {
+	s.open, s.blocked, s.tried = s.open[:0], s.blocked[:0], 0
+	for _, k := range t.keys {
+		upstream, ok := t.serves(k, w.Model)
+		if !ok || !w.Scope.Has(k.ID) {
+			continue
+		}
+		if slices.Contains(w.tried, k.ID) {
+			s.tried++
+			continue
+		}
+		if g, until := p.gate(now, k, k.holder(w.Credential), upstream); g != gateOpen {
+			s.blocked = append(s.blocked, blocked{g, until})
+			w.skip(t.Name, k.ID, g)
+			continue
+		}
+		s.open = append(s.open, candidate{k, upstream})
+	}
+}
+
 // pick goes through the tiers in order; the caller holds the lock.
 func (p *Pool) pick(now time.Time, w *Want) (*Lease, error) {
 	ex := &ExhaustedError{now: now}
 	serving := 0
-	var buf [16]candidate
-	for _, t := range p.tiers {
-		open := buf[:0]
-		for _, k := range t.keys {
-			upstream, ok := k.serves(w.Model)
-			if !ok || !w.Scope.Has(k.ID) {
-				continue
-			}
-			serving++
-			if slices.Contains(w.tried, k.ID) {
-				ex.Tried++
-				continue
-			}
-			if g, until := p.gate(now, k, k.holder(w.Credential), upstream); g != gateOpen {
-				ex.count(g, until)
-				w.skip(t.Name, k.ID, g)
-				continue
-			}
-			open = append(open, candidate{k, upstream})
+	var open [16]candidate
+	s := survey{open: open[:0]}
+	for i, t := range p.tiers {
+		p.look(now, t, w, &s)
+		serving += s.serving()
+		g, until := gateOpen, time.Time{}
+		if len(s.open)+len(s.blocked) > 0 {
+			g, until = p.refusal(now, i, w)
 		}
-		if len(open) == 0 {
+		if len(s.open) == 0 || g != gateOpen {
+			if len(s.open) > 0 {
+				w.skip(t.Name, "", g)
+			}
+			ex.add(&s, g, until)
+			p.leave(now, w, t)
 			continue
 		}
-		c := p.choose(now, t, open, w)
-		return p.grant(now, t, c, w), nil
+		return p.grant(now, t, p.choose(now, t, s.open, w), w), nil
 	}
 	if serving == 0 {
 		return nil, &ModelError{Model: w.Model, Near: p.near(w)}
@@ -170,14 +204,116 @@ func (p *Pool) pick(now time.Time, w *Want) (*Lease, error) {
 	return nil, ex
 }
 
+// refusal says why a tier lets no request in; until is zero when nobody knows when it will.
+func (p *Pool) refusal(now time.Time, i int, w *Want) (Gate, time.Time) {
+	t := p.tiers[i]
+	if t.breaker != nil && !t.breaker.allows(now) && !w.holds(t) && p.another(i, w) {
+		return GateBreaker, t.breaker.until()
+	}
+	if t.guard != nil && !t.guard.allows(now) {
+		return GateGuard, t.guard.until(now)
+	}
+	if t.Return == ReturnIdle && p.stays(now, i, w) {
+		return GateReturn, time.Time{}
+	}
+	return gateOpen, time.Time{}
+}
+
+// holds reports whether the request has the tier's probe slot.
+func (w *Want) holds(t *tier) bool {
+	return w.failing == t && w.probe != 0 && t.breaker.probe == w.probe
+}
+
+// another reports whether a tier behind the i-th has a key for the request, tried or not: the last one that has never
+// refuses by its breaker.
+func (p *Pool) another(i int, w *Want) bool {
+	for _, t := range p.tiers[i+1:] {
+		for _, k := range t.keys {
+			if _, ok := t.serves(k, w.Model); ok && !k.Disabled && w.Scope.Has(k.ID) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// stays reports whether the session was served by a tier behind the i-th so lately that its prompt cache is warm
+// there, and can be served there again.
+func (p *Pool) stays(now time.Time, i int, w *Want) bool {
+	var here time.Time
+	if b := p.sessions.get(now, w.Session, p.tiers[i].Name); b != nil {
+		here = b.lastSeen
+	}
+	for j := i + 1; j < len(p.tiers); j++ {
+		t := p.tiers[j]
+		b := p.sessions.get(now, w.Session, t.Name)
+		if t.Strategy != SessionSticky || b == nil || !b.lastSeen.After(here) || now.Sub(b.lastSeen) > coldAfter {
+			continue
+		}
+		k := t.find(b.key)
+		if k == nil || slices.Contains(w.tried, k.ID) || !w.Scope.Has(k.ID) {
+			continue
+		}
+		if p.usable(now, t, k, w) != gateOpen {
+			continue
+		}
+		if g, _ := p.refusal(now, j, w); g == gateOpen {
+			return true
+		}
+	}
+	return false
+}
+
+// leave counts a failure for the breaker of the tier that the request leaves because its attempts there failed.
+func (p *Pool) leave(now time.Time, w *Want, t *tier) {
+	if w.failing == nil || w.failing != t {
+		return
+	}
+	if t.breaker != nil {
+		t.breaker.failure(now, w.probe)
+		t.breaker.leave(w.probe)
+	}
+	w.failing, w.probe = nil, 0
+}
+
+// End ends the request's dealings with the pool, after its last lease was closed. failed says that no further attempt
+// is made although the last one failed; otherwise nothing more is counted. A second call does nothing.
+func (p *Pool) End(w *Want, failed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch t := w.failing; {
+	case t == nil:
+		return
+	case failed:
+		p.leave(p.now(), w, t)
+	default:
+		if t.breaker != nil {
+			t.breaker.leave(w.probe)
+		}
+		w.failing, w.probe = nil, 0
+	}
+	p.wake()
+}
+
 func (p *Pool) grant(now time.Time, t *tier, c candidate, w *Want) *Lease {
-	w.tried = append(w.tried, c.ID)
-	c.inFlight++
-	c.lastUsed = now
 	l := &Lease{
 		Tier: t.Name, Key: c.ID, Provider: c.Provider, UpstreamModel: c.upstream, Passthrough: c.Passthrough,
 		p: p, t: t, k: c.key, want: w, began: now,
 	}
+	if w.failing != t { // it goes back to a tier before the one in which it failed
+		p.leave(now, w, w.failing)
+	}
+	if t.breaker != nil {
+		if l.probe = w.probe; !w.holds(t) {
+			l.probe = t.breaker.enter()
+		}
+	}
+	if t.guard != nil {
+		l.asked = t.guard.enter(now)
+	}
+	w.tried = append(w.tried, c.ID)
+	c.inFlight++
+	c.lastUsed = now
 	if t.Strategy == SessionSticky {
 		l.hold(p.sessions.get(now, w.Session, t.Name))
 	}
@@ -203,6 +339,13 @@ const (
 	GateDayLimit
 	GateMonthLimit
 	GateBusy
+	// of tiers
+	GateBreaker
+	GateGuard
+	GateReturn // the session stays in a lower tier while its cache is warm
+	// of dry runs
+	GateScope
+	GateModel
 )
 
 // gate asks the key's own gates, in the order of design/routing.md; until is the latest of its reasons, zero when
@@ -259,9 +402,22 @@ func (l *Lease) Accept() {
 		return
 	}
 	l.accepted = true
+	now := p.now()
 	p.cool.success(l.k.ID, l.k.holder(l.want.Credential), l.UpstreamModel)
+	if l.want.failing == l.t {
+		l.want.failing, l.want.probe = nil, 0
+	}
+	if l.t.breaker != nil {
+		l.t.breaker.success(l.probe)
+	}
+	if l.t.guard != nil {
+		l.t.guard.success(now, l.asked)
+	}
 	if l.t.Strategy == SessionSticky {
-		l.hold(p.sessions.bind(p.now(), l.want.Session, l.t.Name, l.k.ID))
+		l.hold(p.sessions.bind(now, l.want.Session, l.t.Name, l.k.ID))
+	}
+	if l.probe != 0 {
+		p.wake()
 	}
 }
 
@@ -281,9 +437,14 @@ func (l *Lease) Close(o Outcome, tokens Tokens) {
 		l.session.lastSeen = now
 	}
 	l.k.inFlight--
-	l.k.used.add(dayOf(now), p.opt.Count.of(tokens))
+	n := p.opt.Count.of(tokens)
+	l.k.used.add(dayOf(now), n)
 	if o.Class != OK {
 		p.report(now, l, o)
+	}
+	p.settle(now, l, o)
+	if l.t.guard != nil {
+		l.t.guard.add(now, n)
 	}
 	if l.accepted && o.Class == OK && l.t.Strategy == SessionSticky {
 		p.follow(now, l)
@@ -300,23 +461,73 @@ func (p *Pool) report(now time.Time, l *Lease, o Outcome) {
 			return // the caller's own credential and nothing else to use: the answer is the client's own
 		}
 	}
+	if o.Class == Cap && !l.Passthrough && l.t.guard != nil && !p.anotherInTier(now, l) {
+		l.t.guard.cap(now, o.Reset) // the guard rules the tier's last key
+		return
+	}
 	p.cool.fail(now, l.began, l.k.ID, l.k.holder(l.want.Credential), l.UpstreamModel, o, lone)
+}
+
+// settle tells the tier's breaker and guard how the attempt ended. What concerns the provider is the breaker's: after
+// a good head at once, else when the request leaves the tier.
+func (p *Pool) settle(now time.Time, l *Lease, o Outcome) {
+	failed := o.Class == Fault || o.Class == Overload
+	if b := l.t.breaker; b != nil {
+		switch {
+		case l.accepted && failed:
+			b.failure(now, l.probe)
+		case failed:
+			l.want.failing, l.want.probe = l.t, l.probe
+		case l.want.failing != l.t:
+			b.leave(l.probe)
+		case l.probe != 0:
+			l.want.probe = l.probe // given back when the request leaves the tier
+		}
+	}
+	if g := l.t.guard; g != nil && !l.accepted {
+		if o.Class == Cap || o.Class == RateLimit {
+			g.refused(l.asked)
+		} else {
+			g.leave(now, l.asked)
+		}
+	}
 }
 
 // anotherUsable reports whether a key of the caller's scope beside the lease's could serve the model right now.
 func (p *Pool) anotherUsable(now time.Time, l *Lease) bool {
-	for _, t := range p.tiers {
+	for i, t := range p.tiers {
 		for _, k := range t.keys {
-			upstream, ok := k.serves(l.want.Model)
-			if !ok || k == l.k || !l.want.Scope.Has(k.ID) {
+			if k == l.k || !l.want.Scope.Has(k.ID) || p.usable(now, t, k, l.want) != gateOpen {
 				continue
 			}
-			if g, _ := p.gate(now, k, k.holder(l.want.Credential), upstream); g == gateOpen {
+			if g, _ := p.refusal(now, i, l.want); t == l.t || g == gateOpen || g == GateReturn {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// anotherInTier reports whether a key of the lease's tier beside its own could serve the model, for whomever; a busy
+// one soon.
+func (p *Pool) anotherInTier(now time.Time, l *Lease) bool {
+	return slices.ContainsFunc(l.t.keys, func(k *key) bool {
+		if k == l.k {
+			return false
+		}
+		g := p.usable(now, l.t, k, l.want)
+		return g == gateOpen || g == GateBusy
+	})
+}
+
+// usable asks the key's own gates about the request's model.
+func (p *Pool) usable(now time.Time, t *tier, k *key, w *Want) Gate {
+	upstream, ok := t.serves(k, w.Model)
+	if !ok {
+		return GateModel
+	}
+	g, _ := p.gate(now, k, k.holder(w.Credential), upstream)
+	return g
 }
 
 // follow moves the session's binding to the lease's key if the key that it is bound to is cooling, over its limits
@@ -330,7 +541,7 @@ func (p *Pool) follow(now time.Time, l *Lease) {
 	old := l.t.find(b.key)
 	usable := old != nil && w.Scope.Has(old.ID)
 	if usable {
-		upstream, ok := old.serves(w.Model)
+		upstream, ok := l.t.serves(old, w.Model)
 		if !ok {
 			return // another model's key: the binding still fits its own model
 		}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -15,11 +16,12 @@ type Usage interface {
 
 // Pool is all tiers. It is safe for concurrent use.
 type Pool struct {
-	opt  Options
-	now  func() time.Time
-	rand *rand.Rand
+	usage Usage
+	now   func() time.Time
+	rand  *rand.Rand
 
 	mu            sync.Mutex // guards everything below
+	opt           Options
 	tiers         []*tier
 	cool          cooldowns
 	sessions      sessions
@@ -31,8 +33,10 @@ type Pool struct {
 
 type tier struct {
 	Tier
-	keys []*key
-	turn int // round-robin: index of the key after the one last picked
+	keys    []*key
+	turn    int      // round-robin: index of the key after the one last picked
+	breaker *breaker // nil = none
+	guard   *guard   // nil = none
 }
 
 type key struct {
@@ -48,48 +52,162 @@ type key struct {
 func New(opt Options, usage Usage, now func() time.Time, seed uint64) *Pool {
 	r := rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15))
 	p := &Pool{
-		opt:      opt,
+		usage:    usage,
 		now:      now,
 		rand:     r,
 		cool:     cooldowns{m: map[coolKey]*cooldown{}, rand: r},
-		sessions: sessions{m: map[bindingKey]*binding{}, idle: opt.SessionIdle},
+		sessions: sessions{m: map[bindingKey]*binding{}},
 		freed:    make(chan struct{}),
 	}
-	t := now()
-	n := 0
-	for _, ot := range opt.Tiers {
-		tr := &tier{Tier: ot}
-		for _, ok := range ot.Keys {
-			k := &key{Key: ok, order: n}
-			n++
-			day := dayOf(t)
-			k.used = used{day: day, month: monthOf(day)}
-			if usage != nil {
-				k.used.today = usage.Today(ok.ID, t, opt.Count)
-				k.used.months = usage.Month(ok.ID, t, opt.Count)
-			}
-			tr.keys = append(tr.keys, k)
-		}
-		p.tiers = append(p.tiers, tr)
-	}
+	p.Configure(opt)
 	return p
 }
 
-// serves returns the upstream's name for the client's model name.
-func (k *key) serves(model string) (upstream string, ok bool) {
-	if k.Models == nil {
-		return model, true
-	}
-	if m, ok := k.Models[model]; ok {
-		return m, true
-	}
-	if m, ok := k.Models["*"]; ok {
-		if m == "" || m == "*" {
-			return model, true
+// Configure changes the pool's options. Keys keep their counts, cooldowns and sessions by their ids, tiers their
+// breakers and guards by their names; leases that are open end as they began. What an operator switched on or off is
+// as the options say again.
+func (p *Pool) Configure(opt Options) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	keys, tiers := map[string]*key{}, map[string]*tier{}
+	for _, t := range p.tiers {
+		tiers[t.Name] = t
+		for _, k := range t.keys {
+			keys[k.ID] = k
 		}
-		return m, true
 	}
-	return "", false
+	reweigh := opt.Count != p.opt.Count
+	p.opt, p.tiers, p.sessions.idle = opt, nil, opt.SessionIdle
+	n := 0
+	for _, ot := range opt.Tiers {
+		t := tiers[ot.Name]
+		if t == nil {
+			t = &tier{}
+		}
+		t.configure(now, ot)
+		for _, ok := range ot.Keys {
+			k := keys[ok.ID]
+			if k == nil {
+				k = &key{}
+			}
+			if k.ID == "" || reweigh {
+				p.count(now, k, ok.ID)
+			}
+			k.Key, k.order = ok, n
+			n++
+			t.keys = append(t.keys, k)
+		}
+		p.tiers = append(p.tiers, t)
+	}
+	p.forget()
+	p.wake()
+}
+
+// count takes over what the key has used so far.
+func (p *Pool) count(now time.Time, k *key, id string) {
+	day := dayOf(now)
+	k.used = used{day: day, month: monthOf(day)}
+	if p.usage != nil {
+		k.used.today = p.usage.Today(id, now, p.opt.Count)
+		k.used.months = p.usage.Month(id, now, p.opt.Count)
+	}
+}
+
+func (t *tier) configure(now time.Time, ot Tier) {
+	t.Tier, t.keys = ot, nil
+	switch {
+	case ot.Breaker == nil:
+		t.breaker = nil
+	case t.breaker == nil:
+		t.breaker = newBreaker(*ot.Breaker)
+	default:
+		t.breaker.configure(*ot.Breaker)
+	}
+	switch {
+	case ot.Guard == nil:
+		t.guard = nil
+	case t.guard == nil:
+		t.guard = newGuard(*ot.Guard, now)
+	default:
+		t.guard.configure(now, *ot.Guard)
+	}
+}
+
+// forget drops what belongs to keys that are gone.
+func (p *Pool) forget() {
+	ids := map[string]bool{}
+	for _, t := range p.tiers {
+		for _, k := range t.keys {
+			ids[k.ID] = true
+		}
+	}
+	for k := range p.cool.m {
+		if !ids[k.key] {
+			delete(p.cool.m, k)
+		}
+	}
+	for k, b := range p.sessions.m {
+		if t := p.findTier(k.tier); t == nil || t.find(b.key) == nil {
+			delete(p.sessions.m, k)
+			p.sessions.changed = true
+		}
+	}
+}
+
+// Past is what one answer of a tier used.
+type Past struct {
+	At     time.Time
+	Tier   string
+	Tokens Tokens
+}
+
+// Backfill gives guards whose windows are not complete what was used before they began. read calls each for what was
+// used from since on, oldest first; what came after the windows began is left out, they have counted it themselves.
+func (p *Pool) Backfill(read func(since time.Time, each func(Past)) error) error {
+	p.mu.Lock()
+	now, count := p.now(), p.opt.Count
+	from, before := map[string]time.Time{}, map[string]time.Time{}
+	var since time.Time
+	for _, t := range p.tiers {
+		if t.guard == nil {
+			continue
+		}
+		if at := t.guard.missing(now); !at.IsZero() {
+			from[t.Name], before[t.Name] = at, t.guard.complete
+			if since.IsZero() || at.Before(since) {
+				since = at
+			}
+		}
+	}
+	p.mu.Unlock()
+	if len(from) == 0 {
+		return nil
+	}
+	past := map[string]*window{}
+	err := read(since, func(e Past) {
+		if at, ok := from[e.Tier]; !ok || e.At.Before(at) || !e.At.Before(before[e.Tier]) {
+			return
+		}
+		if past[e.Tier] == nil {
+			past[e.Tier] = &window{span: week}
+		}
+		past[e.Tier].add(e.At, count.of(e.Tokens))
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range from {
+		t := p.findTier(name)
+		if t == nil || t.guard == nil || !t.guard.complete.Equal(before[name]) {
+			continue // reconfigured meanwhile
+		}
+		var minutes []minute
+		if w := past[name]; w != nil {
+			minutes = w.minutes
+		}
+		t.guard.fill(p.now(), minutes)
+	}
+	return err
 }
 
 // findTier returns the tier with that name, or nil.
@@ -102,6 +220,15 @@ func (p *Pool) findTier(name string) *tier {
 	return nil
 }
 
+func (p *Pool) findKey(id string) *key {
+	for _, t := range p.tiers {
+		if k := t.find(id); k != nil {
+			return k
+		}
+	}
+	return nil
+}
+
 func (t *tier) find(id string) *key {
 	for _, k := range t.keys {
 		if k.ID == id {
@@ -109,4 +236,69 @@ func (t *tier) find(id string) *key {
 		}
 	}
 	return nil
+}
+
+// Reset clears the cooldowns, breakers and guards of a tier or a key, of all where name is "". It returns an error when
+// there is neither a key nor a tier of that name.
+func (p *Pool) Reset(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := name == ""
+	now := p.now()
+	for _, t := range p.tiers {
+		whole := name == "" || t.Name == name
+		if whole {
+			found = true
+			if t.breaker != nil {
+				t.breaker.reset()
+			}
+			if t.guard != nil {
+				t.guard.reset(now)
+			}
+		}
+		for _, k := range t.keys {
+			if whole || k.ID == name {
+				found = true
+				p.cool.clear(k.ID)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("no key and no tier is named %q", name)
+	}
+	p.wake()
+	return nil
+}
+
+// Enable switches a key on or off until the next Configure. A key that lacks its credential cannot be switched on.
+func (p *Pool) Enable(id string, on bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.findKey(id)
+	switch {
+	case k == nil:
+		return fmt.Errorf("no key is named %q", id)
+	case on && k.Incomplete:
+		return fmt.Errorf("the key %q cannot be enabled: %s", id, k.DisabledReason)
+	}
+	k.Disabled = !on
+	if k.DisabledReason = ""; !on {
+		k.DisabledReason = "switched off by the operator"
+	}
+	p.wake()
+	return nil
+}
+
+// Unbind forgets the keys of a session, by its hash; it reports whether there were any.
+func (p *Pool) Unbind(session string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := false
+	for k := range p.sessions.m {
+		if k.session == session {
+			delete(p.sessions.m, k)
+			p.sessions.changed, found = true, true
+		}
+	}
+	return found
 }

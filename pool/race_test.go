@@ -83,11 +83,11 @@ func TestConcurrentUse(t *testing.T) {
 					case <-time.After(time.Duration(200+n) * time.Millisecond):
 					}
 					p.View()
-					p.SnapshotCooldowns()
+					p.SnapshotState()
 					if p.SnapshotSessions() != nil {
 						p.KeepSessions()
 					}
-					p.Models(pool.Only("a", "d"))
+					p.Models(pool.Only("a", "d"), nil)
 					if err := p.RestoreSessions([]byte(`{"version":1,"sessions":{"other":{"key_id":"a","last_seen":"2000-01-01T00:00:00Z"}}}`)); err != nil {
 						t.Error(err)
 					}

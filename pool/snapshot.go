@@ -22,10 +22,31 @@ type Binding struct {
 	LastSeen time.Time `json:"last_seen"`
 }
 
-// Cooldowns is state.json: what cools, and the streaks. States of a caller's own credential are left out.
-type Cooldowns struct {
-	Version   int             `json:"version"`
-	Cooldowns []CooldownState `json:"cooldowns"`
+// State is state.json: what cools, the streaks, and the states of the tiers by name. Cooldowns of a caller's own
+// credential are left out.
+type State struct {
+	Version   int                     `json:"version"`
+	Cooldowns []CooldownState         `json:"cooldowns"`
+	Breakers  map[string]BreakerState `json:"breakers"`
+	Guards    map[string]GuardState   `json:"quota_guards"`
+}
+
+// BreakerState is the breaker of a tier, unless it is closed and without failures.
+type BreakerState struct {
+	State           string    `json:"state"`
+	Failures        int       `json:"failures,omitempty"`
+	Successes       int       `json:"successes,omitempty"`
+	RecoverySeconds float64   `json:"recovery_seconds"`
+	Opened          time.Time `json:"opened,omitzero"`
+}
+
+// GuardState is the quota guard of a tier. What its windows hold is in the journal.
+type GuardState struct {
+	State   string    `json:"state"`
+	By      string    `json:"by,omitempty"`
+	End     time.Time `json:"end,omitzero"`
+	ProbeAt time.Time `json:"probe_at,omitzero"`
+	From    time.Time `json:"counts_from,omitzero"` // the last reset
 }
 
 // CooldownState is one cooldown.
@@ -99,11 +120,11 @@ func (p *Pool) RestoreSessions(data []byte) error {
 	return nil
 }
 
-// SnapshotCooldowns returns state.json.
-func (p *Pool) SnapshotCooldowns() *Cooldowns {
+// SnapshotState returns state.json.
+func (p *Pool) SnapshotState() *State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := &Cooldowns{Version: 1, Cooldowns: []CooldownState{}}
+	out := &State{Version: 1, Cooldowns: []CooldownState{}, Breakers: map[string]BreakerState{}, Guards: map[string]GuardState{}}
 	now := p.now()
 	for k, e := range p.cool.m {
 		if k.credential == "" && (e.until.After(now) || e.streak() > 0) {
@@ -113,12 +134,20 @@ func (p *Pool) SnapshotCooldowns() *Cooldowns {
 	slices.SortFunc(out.Cooldowns, func(a, b CooldownState) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model))
 	})
+	for _, t := range p.tiers {
+		if b := t.breaker; b != nil && (b.state != closed || b.failures > 0) {
+			out.Breakers[t.Name] = b.snapshot()
+		}
+		if g := t.guard; g != nil && (g.state != within || !g.from.IsZero()) {
+			out.Guards[t.Name] = g.snapshot()
+		}
+	}
 	return out
 }
 
-// RestoreCooldowns reads state.json.
-func (p *Pool) RestoreCooldowns(data []byte) error {
-	var in Cooldowns
+// RestoreState reads state.json.
+func (p *Pool) RestoreState(data []byte) error {
+	var in State
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -141,7 +170,64 @@ func (p *Pool) RestoreCooldowns(data []byte) error {
 			rate: max(s.Rate, 0), overload: max(s.Overload, 0), fault: max(s.Fault, 0),
 		}
 	}
+	for _, t := range p.tiers {
+		if s, ok := in.Breakers[t.Name]; ok && t.breaker != nil {
+			t.breaker.restore(s)
+		}
+		if s, ok := in.Guards[t.Name]; ok && t.guard != nil {
+			t.guard.restore(now, s)
+		}
+	}
 	return nil
+}
+
+func (b *breaker) snapshot() BreakerState {
+	s := BreakerState{State: b.state.String(), Failures: b.failures, Successes: b.successes, RecoverySeconds: b.recovery.Seconds()}
+	if b.state == open {
+		s.Opened = b.opened
+	}
+	return s
+}
+
+// restore takes over what a file says, as far as it can be true. A probe that was under way is none any more.
+func (b *breaker) restore(s BreakerState) {
+	b.reset()
+	b.failures = min(max(s.Failures, 0), b.opt.FailureThreshold-1)
+	switch s.State {
+	case open.String():
+		b.state, b.opened = open, s.Opened
+	case halfOpen.String():
+		b.state, b.successes, b.before = halfOpen, min(max(s.Successes, 0), b.opt.SuccessThreshold-1), b.probes
+	default:
+		return
+	}
+	if r := s.RecoverySeconds; r > b.recovery.Seconds() && r < longestReset.Seconds() {
+		b.recovery = min(time.Duration(r*float64(time.Second)), max(b.opt.MaxRecovery, b.opt.Recovery))
+	}
+}
+
+func (g *guard) snapshot() GuardState {
+	s := GuardState{State: "within", From: g.from}
+	if g.state != within {
+		s = GuardState{"exceeded", g.state.by(), g.end, g.probeAt, g.from}
+	}
+	return s
+}
+
+// restore takes over what a file says. It comes before the windows are filled.
+func (g *guard) restore(now time.Time, s GuardState) {
+	if s.From.Before(now) {
+		g.from = s.From
+	}
+	switch s.By {
+	case overBudget.by():
+		g.state = overBudget
+	case overCap.by():
+		g.state = overCap
+	default:
+		return
+	}
+	g.end, g.probeAt = s.End, s.ProbeAt
 }
 
 func classOf(word string) Class {

@@ -13,12 +13,12 @@ import (
 // reopened is a pool of the same keys that has read the state of r, as JSON.
 func (r *rig) reopened(o pool.Options) *rig {
 	r.t.Helper()
-	data, err := json.Marshal(r.SnapshotCooldowns())
+	data, err := json.Marshal(r.SnapshotState())
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	again := &rig{Pool: pool.New(o, nil, r.now, 2), clock: r.clock, t: r.t}
-	if err := again.RestoreCooldowns(data); err != nil {
+	if err := again.RestoreState(data); err != nil {
 		r.t.Fatal(err)
 	}
 	return again
@@ -61,11 +61,11 @@ func TestCredentialsCooldownsAreNotWritten(t *testing.T) {
 		w.Credential = fmt.Sprint("hash-of-mine-", class)
 		r.fail(w, is(class))
 	}
-	data, err := json.Marshal(r.SnapshotCooldowns())
+	data, err := json.Marshal(r.SnapshotState())
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "state", string(data), `{"version":1,"cooldowns":[]}`)
+	equal(t, "state", string(data), `{"version":1,"cooldowns":[],"breakers":{},"quota_guards":{}}`)
 }
 
 // state.json is written when it has changed (design/data.md): the same state must read the same.
@@ -80,7 +80,7 @@ func TestStateIsStable(t *testing.T) {
 	}
 	first := ""
 	for range 20 {
-		data, err := json.Marshal(r.SnapshotCooldowns())
+		data, err := json.Marshal(r.SnapshotState())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestRubbishStateChangesNothing(t *testing.T) {
 	} {
 		r := pair(t)
 		r.failOn("k", reset(pool.Cap, minute))
-		if err := r.RestoreCooldowns([]byte(text)); err == nil {
+		if err := r.RestoreState([]byte(text)); err == nil {
 			t.Errorf("%s: no error", text)
 		} else if !strings.Contains(err.Error(), "state") {
 			t.Errorf("%s: the error does not say of what: %v", text, err)
@@ -128,7 +128,7 @@ func TestOddStateDoesNoHarm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := pair(t)
-			if err := r.RestoreCooldowns([]byte(`{"version":1,"cooldowns":[` + text + `]}`)); err != nil {
+			if err := r.RestoreState([]byte(`{"version":1,"cooldowns":[` + text + `]}`)); err != nil {
 				t.Fatal(err)
 			}
 			if d := r.out("k", "m", ""); d > 7*day {

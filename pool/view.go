@@ -16,10 +16,33 @@ type View struct {
 	Tiers    []TierView
 }
 
-// TierView is one tier of a View.
+// TierView is one tier of a View. It refuses when its breaker or its guard does.
 type TierView struct {
-	Name string
-	Keys []KeyView
+	Name     string
+	Strategy Strategy
+	Refuses  bool
+	Reason   string    // "breaker_open", "breaker_half_open" (its probe is under way) or "quota_guard" when it refuses
+	Until    time.Time // when it lets the next request in; zero: nobody knows
+	Breaker  *BreakerView
+	Guard    *GuardView
+	Keys     []KeyView
+}
+
+// BreakerView is the state of a tier's breaker: closed, open or half_open.
+type BreakerView struct {
+	State               string
+	Failures, Successes int           // consecutive
+	Recovery            time.Duration // current
+	Until               time.Time     // of an open one: when it will be half-open
+}
+
+// GuardView is the state of a tier's quota guard: within or exceeded.
+type GuardView struct {
+	State                string
+	By                   string // "budget" or "cap" when exceeded
+	Used, Budget         float64
+	WeekUsed, WeekBudget float64   // WeekBudget 0 = none
+	Until                time.Time // of an exceeded one: when it lets the next probe through
 }
 
 // KeyView is one key of a View. State is ready, cooling, day_limit, month_limit, busy or disabled.
@@ -72,6 +95,16 @@ func (g Gate) String() string {
 		return "month_limit"
 	case GateBusy:
 		return "busy"
+	case GateBreaker:
+		return "breaker_open"
+	case GateGuard:
+		return "quota_guard"
+	case GateReturn:
+		return "tier_return"
+	case GateScope:
+		return "scope"
+	case GateModel:
+		return "model"
 	}
 	return "ready"
 }
@@ -84,8 +117,8 @@ func (p *Pool) View() View {
 	sessions := p.sessions.count(now)
 	v := View{Now: now}
 	unlimitedDay, unlimitedMonth := false, false
-	for _, t := range p.tiers {
-		tv := TierView{Name: t.Name}
+	for i, t := range p.tiers {
+		tv := p.tierView(now, i)
 		for _, k := range t.keys {
 			kv := p.keyView(now, k)
 			kv.Sessions = sessions[k.ID]
@@ -97,10 +130,12 @@ func (p *Pool) View() View {
 			unlimitedMonth = unlimitedMonth || k.MonthlyLimit <= 0
 			v.Today.Of, v.Today.Used = v.Today.Of+kv.Today.Of, v.Today.Used+kv.Today.Used
 			v.Month.Of, v.Month.Used = v.Month.Of+kv.Month.Of, v.Month.Used+kv.Month.Used
-			if kv.State == "ready" {
+			free := later(kv.Until, tv.Until)
+			switch {
+			case kv.State == "ready" && !tv.Refuses:
 				v.Ready = true
-			} else if !kv.Until.IsZero() && (v.NextFree.IsZero() || kv.Until.Before(v.NextFree)) {
-				v.NextFree = kv.Until
+			case !free.IsZero() && (v.NextFree.IsZero() || free.Before(v.NextFree)):
+				v.NextFree = free
 			}
 		}
 		v.Tiers = append(v.Tiers, tv)
@@ -113,6 +148,28 @@ func (p *Pool) View() View {
 	}
 	if unlimitedMonth {
 		v.Month.Of = 0
+	}
+	return v
+}
+
+// tierView is the tier without its keys. What it refuses is a request that any tier behind it could serve.
+func (p *Pool) tierView(now time.Time, i int) TierView {
+	t := p.tiers[i]
+	v := TierView{Name: t.Name, Strategy: t.Strategy}
+	if t.breaker != nil {
+		v.Breaker = t.breaker.view(now)
+		behind := slices.ContainsFunc(p.tiers[i+1:], func(t *tier) bool {
+			return slices.ContainsFunc(t.keys, func(k *key) bool { return !k.Disabled })
+		})
+		if !t.breaker.allows(now) && behind {
+			v.Refuses, v.Reason, v.Until = true, "breaker_"+v.Breaker.State, v.Breaker.Until
+		}
+	}
+	if t.guard != nil {
+		v.Guard = t.guard.view(now)
+		if !t.guard.allows(now) && !v.Refuses {
+			v.Refuses, v.Reason, v.Until = true, "quota_guard", v.Guard.Until
+		}
 	}
 	return v
 }

@@ -189,9 +189,10 @@ func TestViewOfADisabledKeysDay(t *testing.T) {
 func TestViewChangesNothing(t *testing.T) {
 	look := func(r *rig) {
 		r.View()
-		r.Models(pool.Everything())
+		r.Models(pool.Everything(), []string{"m"})
+		r.Route(ask("s"))
 		_ = r.Serves(ask("s"))
-		r.SnapshotCooldowns()
+		r.SnapshotState()
 	}
 	r := newRig(t, options(pool.RoundRobin, plain("a", "b")...), nil)
 	for _, want := range []string{"a", "b", "a"} {

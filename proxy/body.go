@@ -212,6 +212,6 @@ type renewing struct {
 }
 
 func (r *renewing) Read(b []byte) (int, error) {
-	_ = r.ctl.SetReadDeadline(r.p.now().Add(r.p.opt.Timeouts.Idle))
+	_ = r.ctl.SetReadDeadline(r.p.now().Add(r.p.settings().opt.Timeouts.Idle))
 	return r.ReadCloser.Read(b)
 }

@@ -38,6 +38,7 @@ type Entry struct {
 type call struct {
 	Entry
 	p      *Proxy
+	set    *settings // as they were when the request began: it finishes by them
 	in     *http.Request
 	writer *clientWriter
 	body   *body
@@ -56,7 +57,7 @@ type call struct {
 
 // start begins the record of a request.
 func (p *Proxy) start(r *http.Request, e Entry) *call {
-	c := &call{Entry: e, p: p, in: r, maxTokens: -1}
+	c := &call{Entry: e, p: p, set: p.settings(), in: r, maxTokens: -1}
 	c.record = stats.Record{Trace: e.Trace, Caller: e.Caller.Code, Group: e.Caller.Group, Client: product(r.UserAgent())}
 	if e.Route != nil {
 		c.record.Dialect = e.Route.Dialect
@@ -81,14 +82,15 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 	if err := c.scan(); err != nil {
 		return c, err
 	}
-	c.record.Requested, c.record.Resolved = c.model, c.model
+	resolved := p.pool.Resolve(c.model)
+	c.record.Requested, c.record.Resolved = c.model, resolved
 	c.record.Stream = c.stream
-	c.want = pool.Want{Scope: pool.Everything(), Model: c.model, Session: pool.SessionHash(e.Caller.Code, c.session)}
+	c.want = pool.Want{Scope: pool.Everything(), Model: resolved, Session: pool.SessionHash(e.Caller.Code, c.session)}
 	if e.Caller.Limited {
 		c.want.Scope = pool.Only(e.Caller.Keys...)
 	}
 	c.record.Session = c.want.Session
-	if !e.Caller.MayUse(c.model) {
+	if !e.Caller.MayUse(resolved) {
 		return c, ErrForbidden("this request key may not use the model " + printable(c.model))
 	}
 	return c, nil
@@ -96,16 +98,16 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 
 // read reads the body with a deadline that each read renews: a body that stops arriving is given up.
 func (p *Proxy) read(w http.ResponseWriter, r *http.Request) (*body, error) {
-	ctl := http.NewResponseController(w)
-	_ = ctl.SetReadDeadline(p.now().Add(p.opt.Timeouts.Idle)) // a writer without deadlines has none to set
+	ctl, opt := http.NewResponseController(w), &p.settings().opt
+	_ = ctl.SetReadDeadline(p.now().Add(opt.Timeouts.Idle)) // a writer without deadlines has none to set
 	var b *body
 	var err error
 	if r.ContentLength >= 0 && r.ContentLength <= firstRead {
-		b, err = readBody(w, r, p.opt.Limits.MaxBodyBytes, &p.bodies)
+		b, err = readBody(w, r, opt.Limits.MaxBodyBytes, &p.bodies)
 	} else {
 		slow := *r
 		slow.Body = &renewing{r.Body, ctl, p}
-		b, err = readBody(w, &slow, p.opt.Limits.MaxBodyBytes, &p.bodies)
+		b, err = readBody(w, &slow, opt.Limits.MaxBodyBytes, &p.bodies)
 	}
 	_ = ctl.SetReadDeadline(time.Time{})
 	return b, err

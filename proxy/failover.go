@@ -50,8 +50,8 @@ func (f *failover) RoundTrip(out *http.Request) (*http.Response, error) {
 	header := out.Header
 	cleanHeaders(header)
 	own := http.Header(nil)
-	if f.p.passthrough {
-		own = ownCredential(c.in.Header, f.p.callers)
+	if c.set.passthrough {
+		own = ownCredential(c.in.Header, c.set.callers)
 		c.want.Credential = credentialHash(own)
 	}
 	return f.serve(c, header, own)
@@ -64,8 +64,9 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 	var last *answer // the last error of the first tier that was tried
 	var tier string
 	start := f.p.now()
-	for n := 0; n < f.p.opt.Failover.MaxAttempts; n++ {
-		if n > 0 && f.p.now().Sub(start) >= f.p.opt.Failover.MaxTime {
+	defer f.p.pool.End(&c.want, false)
+	for n := 0; n < c.set.opt.Failover.MaxAttempts; n++ {
+		if n > 0 && f.p.now().Sub(start) >= c.set.opt.Failover.MaxTime {
 			break
 		}
 		lease, err := f.p.pool.Lease(ctx, &c.want)
@@ -90,10 +91,10 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 			last = a
 		}
 		if a.outcome.Class == pool.Passthrough {
-			last = a
-			break
+			return f.replay(c, a)
 		}
 	}
+	f.p.pool.End(&c.want, true)
 	return f.replay(c, last)
 }
 
@@ -144,11 +145,11 @@ func closedWord(f ir.Fault) string {
 
 // send makes one attempt.
 func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header, own http.Header, fresh bool) *answer {
-	up := f.p.upstreams[lease.Key]
+	up := f.p.upstream(c, lease.Key)
 	ctx, cancel := context.WithCancelCause(ctx)
-	first := f.p.opt.Timeouts.FirstByteNonstream
+	first := c.set.opt.Timeouts.FirstByteNonstream
 	if c.stream {
-		first = f.p.opt.Timeouts.FirstByte
+		first = c.set.opt.Timeouts.FirstByte
 	}
 	dog := newWatchdog(cancel, first, f.p.now)
 	var reused, answered atomic.Bool // the Transport's goroutines may call after RoundTrip has returned
@@ -160,9 +161,9 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header,
 		dog.stop()
 		return &answer{outcome: pool.Outcome{Class: pool.Passthrough}, err: badRequest("the request body is not a JSON object")}
 	}
-	transport := f.p.transport
+	transport := c.set.warm
 	if fresh {
-		transport = f.p.fresh
+		transport = c.set.fresh
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
@@ -236,7 +237,7 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, up *up
 		return f.errorAnswer(ctx, c, up, resp)
 	}
 	r := newRelay(ctx, c, lease, up, resp, dog)
-	fault, err := r.head(f.p.opt.Failover.HoldFirstEvent)
+	fault, err := r.head(c.set.opt.Failover.HoldFirstEvent)
 	switch {
 	case c.in.Context().Err() != nil:
 		return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, fault: ir.Fault{Type: "cancelled"}}
@@ -246,9 +247,9 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, up *up
 		return f.unreadable(err.Error())
 	case fault != nil:
 		fault.Reset, fault.KeyWide = stated(resp.Header, r.errorBody, f.p.now())
-		return &answer{outcome: f.p.opt.Failover.judge(*fault), fault: *fault, header: resp.Header, body: up.Mask(r.errorBody), event: r.stream}
+		return &answer{outcome: c.set.opt.Failover.judge(*fault), fault: *fault, header: resp.Header, body: up.Mask(r.errorBody), event: r.stream}
 	}
-	dog.idle(f.p.opt.Timeouts.Idle)
+	dog.idle(c.set.opt.Timeouts.Idle)
 	lease.Accept()
 	c.releaseBody()
 	c.record.FirstByteMS = f.p.now().Sub(c.Started).Milliseconds()
@@ -275,7 +276,7 @@ func (f *failover) errorAnswer(ctx context.Context, c *call, up *upstream.Upstre
 		return f.unanswered(ctx, c)
 	}
 	a := &answer{fault: faultOf(resp, body, f.p.now()), header: resp.Header}
-	a.outcome = f.p.opt.Failover.judge(a.fault)
+	a.outcome = c.set.opt.Failover.judge(a.fault)
 	status := resp.StatusCode
 	switch {
 	case isPage(body) || len(body) > maxErrorBody || err != nil:

@@ -34,7 +34,7 @@ type clientWriter struct {
 }
 
 func newClientWriter(w http.ResponseWriter, p *Proxy) *clientWriter {
-	return &clientWriter{ResponseWriter: w, ctl: http.NewResponseController(w), every: p.keepAlive, idle: p.opt.Timeouts.Idle, now: p.now}
+	return &clientWriter{ResponseWriter: w, ctl: http.NewResponseController(w), every: p.keepAlive, idle: p.settings().opt.Timeouts.Idle, now: p.now}
 }
 
 // Unwrap lets http.ResponseController find the server's own writer.

@@ -12,7 +12,8 @@ import (
 // watched is a writer whose stream has begun, in a bubble with a clock of its own.
 func watched() (*clientWriter, *httptest.ResponseRecorder) {
 	rec := httptest.NewRecorder()
-	p := &Proxy{opt: Defaults(), now: time.Now, keepAlive: keepAliveEvery}
+	p := &Proxy{now: time.Now, keepAlive: keepAliveEvery}
+	p.live.Store(&settings{opt: Defaults()})
 	w := newClientWriter(rec, p)
 	w.stream()
 	w.WriteHeader(200)

@@ -42,7 +42,7 @@ func estimateError(err error) error {
 }
 
 // isProbe reports whether the request only asks whether anybody is there.
-func (c *call) isProbe() bool { return c.p.opt.AnswerProbes && c.maxTokens >= 0 && c.maxTokens <= 1 }
+func (c *call) isProbe() bool { return c.set.opt.AnswerProbes && c.maxTokens >= 0 && c.maxTokens <= 1 }
 
 // probe answers with a message that cost nothing, if a key would have served the model.
 func (c *call) probe(w http.ResponseWriter) {
@@ -83,7 +83,7 @@ type modelInfo struct {
 	OwnedBy     string `json:"owned_by,omitempty"`
 }
 
-// knownModels are Anthropic's names, for keys that serve any.
+// knownModels are Anthropic's names, listed where a key serves them.
 var knownModels = [...]string{
 	"claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5", "claude-sonnet-4-5", "claude-sonnet-5-5",
 }
@@ -95,13 +95,7 @@ func (p *Proxy) models(w http.ResponseWriter, r *http.Request, e Entry) {
 	if e.Caller.Limited {
 		scope = pool.Only(e.Caller.Keys...)
 	}
-	names, any := p.pool.Models(scope)
-	if any {
-		names = append(names, knownModels[:]...)
-		slices.Sort(names)
-		names = slices.Compact(names)
-	}
-	names = slices.DeleteFunc(names, func(n string) bool { return !e.Caller.MayUse(n) })
+	names := slices.DeleteFunc(p.pool.Models(scope, knownModels[:]), func(n string) bool { return !e.Caller.MayUse(p.pool.Resolve(n)) })
 	asAnthropic := r.Header.Get("Anthropic-Version") != ""
 	if e.ID != "" {
 		c.record.Requested, c.record.Resolved = printable(e.ID), ""

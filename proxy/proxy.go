@@ -5,6 +5,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -25,37 +26,36 @@ type Recorder interface {
 
 // Proxy serves the client endpoints.
 type Proxy struct {
-	opt         Options
-	pool        *pool.Pool
-	callers     *auth.Callers
-	upstreams   map[string]*upstream.Upstream // by key id
-	passthrough bool                          // some key sends the client's own credential on
-	stats       Recorder
-	log         *slog.Logger
-	now         func() time.Time
-	keepAlive   time.Duration
+	live      atomic.Pointer[settings]
+	pool      *pool.Pool
+	stats     Recorder
+	log       *slog.Logger
+	now       func() time.Time
+	keepAlive time.Duration
 
-	transport *http.Transport
-	fresh     *http.Transport // a new connection for each request
-	reverse   *httputil.ReverseProxy
-	bodies    sync.Pool // of *[]byte: request bodies
-	heads     headBuffers
-	closed    chan struct{} // a closed one
-	blank     *http.Request // empty, never changed: what attempts' requests are copied from
-	inFlight  atomic.Int64
+	reverse  *httputil.ReverseProxy
+	bodies   sync.Pool // of *[]byte: request bodies
+	heads    headBuffers
+	closed   chan struct{} // a closed one
+	blank    *http.Request // empty, never changed: what attempts' requests are copied from
+	inFlight atomic.Int64
+}
+
+// settings are what a reload changes. They never change themselves: a request keeps those that it began with.
+type settings struct {
+	opt         Options
+	callers     *auth.Callers
+	configured  map[string]*upstream.Upstream // by key id
+	upstreams   map[string]*upstream.Upstream // the same, and those of the keys that the last reload took away
+	passthrough bool                          // some key sends the client's own credential on
+	warm, fresh *http.Transport               // fresh makes a new connection for each request
 }
 
 // New builds the request path over a pool; upstreams has one entry a key of the pool.
 func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]*upstream.Upstream, rec Recorder, log *slog.Logger, now func() time.Time) *Proxy {
-	x := &Proxy{
-		opt: opt, pool: p, callers: callers, upstreams: upstreams, stats: rec, log: log, now: now, keepAlive: keepAliveEvery,
-		transport: newTransport(opt.Timeouts), fresh: newTransport(opt.Timeouts), closed: make(chan struct{}), blank: &http.Request{},
-	}
+	x := &Proxy{pool: p, stats: rec, log: log, now: now, keepAlive: keepAliveEvery, closed: make(chan struct{}), blank: &http.Request{}}
 	close(x.closed)
-	x.fresh.DisableKeepAlives = true
-	for _, u := range upstreams {
-		x.passthrough = x.passthrough || u.Passthrough()
-	}
+	x.Configure(opt, callers, upstreams)
 	x.reverse = &httputil.ReverseProxy{
 		Rewrite:       func(*httputil.ProxyRequest) {}, // each attempt has an address of its own: failover.go
 		Transport:     &failover{x},
@@ -68,6 +68,41 @@ func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]
 		},
 	}
 	return x
+}
+
+func (p *Proxy) settings() *settings { return p.live.Load() }
+
+// Configure changes the settings for the requests that begin from now on. It comes before the pool's own Configure: the
+// keys that are gone stay known until the next one, for requests that the pool has leased them to.
+func (p *Proxy) Configure(opt Options, callers *auth.Callers, upstreams map[string]*upstream.Upstream) {
+	s := &settings{opt: opt, callers: callers, configured: upstreams, upstreams: map[string]*upstream.Upstream{}}
+	before := p.settings()
+	if before != nil {
+		maps.Copy(s.upstreams, before.configured)
+	}
+	maps.Copy(s.upstreams, upstreams)
+	for _, u := range s.upstreams {
+		s.passthrough = s.passthrough || u.Passthrough()
+	}
+	if before != nil && before.opt.Timeouts.Connect == opt.Timeouts.Connect {
+		s.warm, s.fresh = before.warm, before.fresh
+	} else {
+		s.warm, s.fresh = newTransport(opt.Timeouts), newTransport(opt.Timeouts)
+		s.fresh.DisableKeepAlives = true
+	}
+	p.live.Store(s)
+	if before != nil && before.warm != s.warm {
+		before.closeIdle()
+	}
+}
+
+// upstream returns where a lease's key leads. A key that came with a reload after the request had begun is the new
+// settings' one.
+func (p *Proxy) upstream(c *call, key string) *upstream.Upstream {
+	if u := c.set.upstreams[key]; u != nil {
+		return u
+	}
+	return p.settings().upstreams[key]
 }
 
 // readBuffer is how much of an answer one read(2) can bring. Of a stream at full speed the default of 4 KiB holds some
@@ -90,9 +125,11 @@ func newTransport(t Timeouts) *http.Transport {
 }
 
 // CloseIdle closes connections that nobody uses.
-func (p *Proxy) CloseIdle() {
-	p.transport.CloseIdleConnections()
-	p.fresh.CloseIdleConnections()
+func (p *Proxy) CloseIdle() { p.settings().closeIdle() }
+
+func (s *settings) closeIdle() {
+	s.warm.CloseIdleConnections()
+	s.fresh.CloseIdleConnections()
 }
 
 // InFlight returns how many requests are being served.
@@ -102,7 +139,7 @@ func (p *Proxy) InFlight() int64 { return p.inFlight.Load() }
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, e Entry) {
 	n := p.inFlight.Add(1)
 	defer p.inFlight.Add(-1)
-	if limit := p.opt.Limits.MaxInFlight; limit > 0 && n > int64(limit) && e.Route.Guard == GuardKey {
+	if limit := p.settings().opt.Limits.MaxInFlight; limit > 0 && n > int64(limit) && e.Route.Guard == GuardKey {
 		p.Refuse(w, r, e, &Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error",
 			Message: "too many requests in flight", RetryAfter: time.Second})
 		return

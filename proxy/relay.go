@@ -241,7 +241,7 @@ func (r *relay) see(event []byte) {
 	case ir.EventError:
 		e.Fault.Reset = 0
 		r.c.record.ErrorType = closedWord(*e.Fault)
-		r.finish(stats.OutcomeBroken, r.c.p.opt.Failover.judge(*e.Fault))
+		r.finish(stats.OutcomeBroken, r.c.set.opt.Failover.judge(*e.Fault))
 		r.failed, r.err = true, io.EOF
 	}
 }

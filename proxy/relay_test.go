@@ -60,7 +60,7 @@ func dropNames(s string) string {
 // read reads a relay to its end, through its head.
 func read(t *testing.T, rel *relay) (string, error) {
 	t.Helper()
-	fault, err := rel.head(rel.c.p.opt.Failover.HoldFirstEvent)
+	fault, err := rel.head(rel.c.set.opt.Failover.HoldFirstEvent)
 	if fault != nil || err != nil {
 		t.Fatalf("head: %v %v", fault, err)
 	}
@@ -119,7 +119,7 @@ func TestNoEventIsDelayed(t *testing.T) {
 		}
 		in.Close()
 	}()
-	if fault, err := rel.head(r.opt.Failover.HoldFirstEvent); fault != nil || err != nil {
+	if fault, err := rel.head(r.settings().opt.Failover.HoldFirstEvent); fault != nil || err != nil {
 		t.Fatal(fault, err)
 	}
 	for range events {
@@ -148,7 +148,7 @@ func TestNoEventIsDelayed(t *testing.T) {
 func TestTerminalEventWaitsForTheRecord(t *testing.T) {
 	r := newRig(t, 1, nil, nil, nil)
 	rel := r.relay(t, iotest.OneByteReader(strings.NewReader(whole)), true)
-	if fault, err := rel.head(r.opt.Failover.HoldFirstEvent); fault != nil || err != nil {
+	if fault, err := rel.head(r.settings().opt.Failover.HoldFirstEvent); fault != nil || err != nil {
 		t.Fatal(fault, err)
 	}
 	var got strings.Builder
@@ -258,7 +258,7 @@ func TestHead(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, 1, nil, nil, nil)
 			rel := r.relay(t, iotest.HalfReader(strings.NewReader(tc.text)), true)
-			fault, err := rel.head(r.opt.Failover.HoldFirstEvent)
+			fault, err := rel.head(r.settings().opt.Failover.HoldFirstEvent)
 			if got := fmt.Sprint(err); err != nil && got != tc.err || err == nil && tc.err != "" {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
@@ -309,7 +309,7 @@ func FuzzRelay(f *testing.F) {
 		r.records.list = nil
 		r.rest()
 		rel := r.relay(t, io.MultiReader(strings.NewReader(string(text[:cut])), strings.NewReader(string(text[cut:]))), true)
-		fault, err := rel.head(r.opt.Failover.HoldFirstEvent)
+		fault, err := rel.head(r.settings().opt.Failover.HoldFirstEvent)
 		if fault != nil || err != nil {
 			rel.Close()
 			return

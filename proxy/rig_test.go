@@ -113,7 +113,7 @@ func (r *rig) relay(t testing.TB, src io.Reader, stream bool) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &call{p: r.Proxy, in: in, stream: stream, Entry: Entry{Trace: "trace", Started: time.Now()}}
+	c := &call{p: r.Proxy, set: r.settings(), in: in, stream: stream, Entry: Entry{Trace: "trace", Started: time.Now()}}
 	c.record.Caller = "tester"
 	c.writer = newClientWriter(httptest.NewRecorder(), r.Proxy)
 	c.want = pool.Want{Scope: pool.Everything(), Model: "m"}
@@ -122,5 +122,5 @@ func (r *rig) relay(t testing.TB, src io.Reader, stream bool) *relay {
 		t.Fatal(err)
 	}
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(src)}
-	return newRelay(ctx, c, lease, r.upstreams["k1"], resp, newWatchdog(cancel, time.Minute, time.Now))
+	return newRelay(ctx, c, lease, r.settings().upstreams["k1"], resp, newWatchdog(cancel, time.Minute, time.Now))
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +19,10 @@ type callerDraft struct {
 }
 
 type groupDraft struct {
-	at   value
-	name str
-	keys []str
+	at    value
+	name  str
+	keys  []str
+	tiers []str
 }
 
 func eachCaller(f *file) reader {
@@ -86,6 +88,10 @@ func (d *decoder) callers(c *Config, f *file) {
 			Code: k.code.text, Key: auth.NewSecret(trimKey(k.key.text)), Group: k.group.text, Models: k.models, Expires: k.expires,
 		})
 	}
+	if f.adminKey.text != "" {
+		d.requestKey(f.adminKey, secrets)
+		c.Auth.AdminKey = auth.NewSecret(trimKey(f.adminKey.text))
+	}
 	if f.localKey.given() {
 		d.requestKey(f.localKey, secrets)
 		c.Auth.RequestKeys = append(c.Auth.RequestKeys, auth.RequestKey{Code: localCode, Key: auth.NewSecret(trimKey(f.localKey.text))})
@@ -142,12 +148,32 @@ func (d *decoder) groups(c *Config, f *file) map[string]*groupDraft {
 				group.Keys = append(group.Keys, s.text)
 			}
 		}
-		if len(g.keys) == 0 {
-			d.fail(g.at, "a group needs `keys`: without any it lets nobody in")
+		for _, s := range g.tiers {
+			group.Keys = append(group.Keys, d.keysOf(s, f)...)
 		}
+		if len(g.keys)+len(g.tiers) == 0 {
+			d.fail(g.at, "a group needs `keys` or `tiers`: without any it lets nobody in")
+		}
+		slices.Sort(group.Keys)
+		group.Keys = slices.Compact(group.Keys)
 		c.Auth.Groups = append(c.Auth.Groups, group)
 	}
 	return groups
+}
+
+// keysOf returns the ids of a tier's keys.
+func (d *decoder) keysOf(s str, f *file) (ids []string) {
+	for _, t := range f.tiers {
+		if t.name.text != s.text {
+			continue
+		}
+		for _, k := range t.keys {
+			ids = append(ids, k.id.text)
+		}
+		return ids
+	}
+	d.fail(s.value, "unknown tier%s%s", didYouMean(s.text, tierNames(f.tiers)), d.unset(s.value))
+	return nil
 }
 
 // known reports an id that no pool key has.

@@ -384,7 +384,7 @@ func TestOlderForms(t *testing.T) {
 			`write "request_keys": [{"code": "default", "api_key": "***"}]`})
 	})
 	t.Run("reference 2", func(t *testing.T) {
-		c := mustLoad(t, source(`{"pool": {"keys": [{"id": "a", "provider": "zhipu", "base_url": "https://v.example", "api_key": "S3CR3T"}]}}`, nil))
+		c := mustLoad(t, source(`{"pool": {"keys": [{"id": "a", "provider": "house", "base_url": "https://v.example", "api_key": "S3CR3T"}]}}`, nil))
 		equal(t, "protocol", c.Upstreams["a"].Protocol, "anthropic")
 		equal(t, "warnings", c.Warnings, []string{`config.json:1:19: pool.keys: older form, still read: keys without protocol are taken as Anthropic; ` +
 			`write "protocol": "anthropic" in each`})

@@ -13,6 +13,7 @@ import (
 const (
 	maxSeconds = 7 * 24 * time.Hour
 	maxIdle    = 366 * 24 * time.Hour
+	maxWindow  = 31 * 24 * time.Hour
 	maxTokens  = 1e15
 	maxCount   = 1e6
 	maxDays    = 3660
@@ -22,12 +23,16 @@ const (
 
 // file is what was read, as far as it must be seen as a whole before it means something.
 type file struct {
-	strategy  pool.Strategy
-	keys      []*keyDraft
-	upstreams []*keyDraft
-	callers   []*callerDraft
-	groups    []*groupDraft
-	localKey  str
+	strategy   pool.Strategy
+	tierReturn pool.TierReturn
+	tiers      []*tierDraft
+	mapping    []ruleDraft
+	adminKey   str
+	keys       []*keyDraft
+	upstreams  []*keyDraft
+	callers    []*callerDraft
+	groups     []*groupDraft
+	localKey   str
 }
 
 // The tables below are the format of the file; a test compares them with the tables of the design.
@@ -36,7 +41,9 @@ func rootFields(c *Config, f *file) []field {
 	return append([]field{
 		{"server", section(serverFields(&c.Server))},
 		{"auth", section(authFields(f))},
+		{"tiers", list(eachTier(f))},
 		{"pool", section(poolFields(&c.Pool, f))},
+		{"model_mapping", list(eachRule(&f.mapping))},
 		{"failover", section(failoverFields(&c.Proxy.Failover))},
 		{"timeouts", section(timeoutFields(&c.Proxy.Timeouts))},
 		{"limits", section(limitFields(&c.Proxy.Limits))},
@@ -45,7 +52,7 @@ func rootFields(c *Config, f *file) []field {
 		{"stats", section(statsFields(&c.Stats))},
 		{"log", section(logFields(&c.Log))},
 		{"upstreams", list(eachUpstream(f))},
-	}, later("tiers", "model_mapping", "mcp", "oauth", "pricing", "metrics")...)
+	}, later("mcp", "oauth", "pricing", "metrics")...)
 }
 
 func serverFields(s *Server) []field {
@@ -63,7 +70,8 @@ func authFields(f *file) []field {
 		{"request_keys", list(eachCaller(f))},
 		{"groups", list(eachGroup(f))},
 		{"local_api_key", keep(&f.localKey)},
-	}, later("admin_key", "protect_pages", "allow_addresses", "deny_addresses")...)
+		{"admin_key", keep(&f.adminKey)},
+	}, later("protect_pages", "allow_addresses", "deny_addresses")...)
 }
 
 func callerFields(c *callerDraft) []field {
@@ -77,22 +85,24 @@ func callerFields(c *callerDraft) []field {
 }
 
 func groupFields(g *groupDraft) []field {
-	return append([]field{
+	return []field{
 		{"name", keep(&g.name)},
 		{"keys", keepAll(&g.keys)},
-	}, later("tiers")...)
+		{"tiers", keepAll(&g.tiers)},
+	}
 }
 
 func poolFields(p *pool.Options, f *file) []field {
-	return append([]field{
+	return []field{
 		{"keys", list(eachKey(f))},
 		{"strategy", choice(&f.strategy, pool.Strategies()...)},
+		{"tier_return", choice(&f.tierReturn, pool.TierReturns()...)},
 		{"rebalance_threshold", number(&p.RebalanceThreshold, 0, 1)},
 		{"rebalance_cooldown_seconds", seconds(&p.RebalanceCooldown)},
 		{"session_idle_hours", duration(&p.SessionIdle, time.Hour, 0, maxIdle)},
 		{"max_wait_seconds", seconds(&p.MaxWait)},
 		{"count", section(countFields(&p.Count))},
-	}, later("tier_return")...)
+	}
 }
 
 func countFields(w *pool.Weights) []field {
@@ -107,6 +117,7 @@ func countFields(w *pool.Weights) []field {
 func keyFields(k *keyDraft) []field {
 	return append([]field{
 		{"id", keep(&k.id)},
+		{"tier", keep(&k.tier)},
 		{"provider", keep(&k.provider)},
 		{"protocol", keep(&k.protocol)},
 		{"base_url", keep(&k.baseURL)},
@@ -123,7 +134,7 @@ func keyFields(k *keyDraft) []field {
 		{"enabled", boolean(&k.enabled)},
 		{"drop_fields", texts(&k.way.DropFields, notEmpty)},
 		{"drop_betas", texts(&k.way.DropBetas, notEmpty)},
-	}, later("tier", "endpoints", "proxy_url", "github_token", "token_url", "account_type",
+	}, later("endpoints", "proxy_url", "github_token", "token_url", "account_type",
 		"client_id", "client_secret", "refresh_token", "project", "model_endpoint")...)
 }
 

@@ -5,31 +5,33 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coding-proxy/pool"
 )
 
 // designTables are the tables of design/config.md: section, its fields.
 func designTables() map[string]string {
 	return map[string]string{
-		"server":              "host port data_dir allowed_hosts cors_origins trusted_proxies shutdown_seconds",
-		"auth":                "request_keys groups admin_key protect_pages allow_addresses deny_addresses local_api_key",
-		"auth.request_keys[]": "code api_key group models requests_per_minute max_in_flight daily_limit_tokens monthly_limit_tokens daily_limit_usd addresses expires",
-		"auth.groups[]":       "name keys tiers",
-		"tiers[]":             "name strategy tier_return circuit_breaker quota_guard model_mapping default_model",
-		"circuit_breaker":     "failure_threshold recovery_timeout_seconds success_threshold max_recovery_seconds",
-		"quota_guard":         "token_budget window_hours weekly_token_budget threshold_percent probe_interval_seconds",
-		"pool":                "keys strategy tier_return rebalance_threshold rebalance_cooldown_seconds session_idle_hours max_wait_seconds count",
-		"pool.count":          "input output cache_creation cache_read",
-		"model_mapping[]":     "pattern target is_regex",
-		"failover":            "status_codes error_types error_message_patterns cap_patterns max_attempts max_seconds hold_first_event_seconds",
-		"timeouts":            "connect_seconds first_byte_seconds first_byte_nonstream_seconds idle_seconds",
-		"limits":              "max_body_bytes max_header_bytes max_in_flight",
-		"":                    "count_tokens answer_probes model_mapping server auth tiers pool failover timeouts limits mcp oauth pricing stats metrics log upstreams",
-		"mcp":                 "url api_key headers",
-		"oauth":               "kind client_id client_secret device_code_url authorize_url token_url scopes",
-		"pricing[]":           "pattern input output cache_write cache_read",
-		"stats":               "journal_days usage_days",
-		"metrics":             "key_labels",
-		"log":                 "level format file",
+		"server":                  "host port data_dir allowed_hosts cors_origins trusted_proxies shutdown_seconds",
+		"auth":                    "request_keys groups admin_key protect_pages allow_addresses deny_addresses local_api_key",
+		"auth.request_keys[]":     "code api_key group models requests_per_minute max_in_flight daily_limit_tokens monthly_limit_tokens daily_limit_usd addresses expires",
+		"auth.groups[]":           "name keys tiers",
+		"tiers[]":                 "name strategy tier_return circuit_breaker quota_guard model_mapping default_model",
+		"tiers[].circuit_breaker": "failure_threshold recovery_timeout_seconds success_threshold max_recovery_seconds",
+		"tiers[].quota_guard":     "token_budget window_hours weekly_token_budget threshold_percent probe_interval_seconds",
+		"pool":                    "keys strategy tier_return rebalance_threshold rebalance_cooldown_seconds session_idle_hours max_wait_seconds count",
+		"pool.count":              "input output cache_creation cache_read",
+		"model_mapping[]":         "pattern target is_regex",
+		"failover":                "status_codes error_types error_message_patterns cap_patterns max_attempts max_seconds hold_first_event_seconds",
+		"timeouts":                "connect_seconds first_byte_seconds first_byte_nonstream_seconds idle_seconds",
+		"limits":                  "max_body_bytes max_header_bytes max_in_flight",
+		"":                        "count_tokens answer_probes model_mapping server auth tiers pool failover timeouts limits mcp oauth pricing stats metrics log upstreams",
+		"mcp":                     "url api_key headers",
+		"oauth":                   "kind client_id client_secret device_code_url authorize_url token_url scopes",
+		"pricing[]":               "pattern input output cache_write cache_read",
+		"stats":                   "journal_days usage_days",
+		"metrics":                 "key_labels",
+		"log":                     "level format file",
 		"pool.keys[]": "id tier provider protocol base_url allow_http endpoints credential api_key key_header_name key_prefix headers models " +
 			"daily_limit_tokens monthly_limit_tokens max_concurrent enabled proxy_url drop_fields drop_betas " +
 			"github_token token_url account_type client_id client_secret refresh_token project model_endpoint",
@@ -40,38 +42,40 @@ func designTables() map[string]string {
 // notYet are the fields of the design that this version refuses.
 func notYet() map[string]string {
 	return map[string]string{
-		"":                    "tiers model_mapping mcp oauth pricing metrics",
+		"":                    "mcp oauth pricing metrics",
 		"server":              "cors_origins trusted_proxies",
-		"auth":                "admin_key protect_pages allow_addresses deny_addresses",
+		"auth":                "protect_pages allow_addresses deny_addresses",
 		"auth.request_keys[]": "requests_per_minute max_in_flight daily_limit_tokens monthly_limit_tokens daily_limit_usd addresses",
-		"auth.groups[]":       "tiers",
-		"pool":                "tier_return",
-		"pool.keys[]":         "tier endpoints proxy_url github_token token_url account_type client_id client_secret refresh_token project model_endpoint",
+		"pool.keys[]":         "endpoints proxy_url github_token token_url account_type client_id client_secret refresh_token project model_endpoint",
 	}
 }
 
 // sectionsOfLater stand below a field that is refused as a whole, so they have no table.
 func sectionsOfLater() []string {
-	return []string{"tiers[]", "circuit_breaker", "quota_guard", "model_mapping[]", "mcp", "oauth", "pricing[]", "metrics"}
+	return []string{"mcp", "oauth", "pricing[]", "metrics"}
 }
 
 func decodeTables() map[string][]field {
 	c, f, k := defaults(), &file{}, &keyDraft{}
 	return map[string][]field{
-		"":                    rootFields(c, f),
-		"server":              serverFields(&c.Server),
-		"auth":                authFields(f),
-		"auth.request_keys[]": callerFields(&callerDraft{}),
-		"auth.groups[]":       groupFields(&groupDraft{}),
-		"pool":                poolFields(&c.Pool, f),
-		"pool.count":          countFields(&c.Pool.Count),
-		"pool.keys[]":         keyFields(k),
-		"upstreams[]":         upstreamFields(k),
-		"failover":            failoverFields(&c.Proxy.Failover),
-		"timeouts":            timeoutFields(&c.Proxy.Timeouts),
-		"limits":              limitFields(&c.Proxy.Limits),
-		"stats":               statsFields(&c.Stats),
-		"log":                 logFields(&c.Log),
+		"":                        rootFields(c, f),
+		"server":                  serverFields(&c.Server),
+		"auth":                    authFields(f),
+		"auth.request_keys[]":     callerFields(&callerDraft{}),
+		"auth.groups[]":           groupFields(&groupDraft{}),
+		"tiers[]":                 tierFields(&tierDraft{}),
+		"tiers[].circuit_breaker": breakerFields(&pool.BreakerOptions{}),
+		"tiers[].quota_guard":     guardFields(&pool.GuardOptions{}),
+		"model_mapping[]":         ruleFields(&ruleDraft{}),
+		"pool":                    poolFields(&c.Pool, f),
+		"pool.count":              countFields(&c.Pool.Count),
+		"pool.keys[]":             keyFields(k),
+		"upstreams[]":             upstreamFields(k),
+		"failover":                failoverFields(&c.Proxy.Failover),
+		"timeouts":                timeoutFields(&c.Proxy.Timeouts),
+		"limits":                  limitFields(&c.Proxy.Limits),
+		"stats":                   statsFields(&c.Stats),
+		"log":                     logFields(&c.Log),
 	}
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -12,16 +14,10 @@ import (
 	"coding-proxy/proxy/upstream"
 )
 
-const (
-	tierName    = "default" // the one tier there is
-	anthropic   = "anthropic"
-	anthropicAt = "https://api.anthropic.com"
-)
-
 // keyDraft is a pool key as the file has it.
 type keyDraft struct {
 	at                 value
-	id, provider       str
+	id, tier, provider str
 	protocol, baseURL  str
 	credential, apiKey str
 	headerName, prefix str
@@ -86,19 +82,28 @@ func modelTarget(name, s string) string {
 	return modelName(s)
 }
 
-// pool turns the keys that were read into the one tier.
+// pool turns the tiers and keys that were read into options.
 func (d *decoder) pool(c *Config, f *file) {
 	assumedProtocol := d.form(f)
-	tier := pool.Tier{Name: tierName, Strategy: f.strategy}
 	c.Upstreams = make(map[string]upstream.Options)
 	d.distinct(f.keys)
+	tiers := d.tiers(f)
 	for _, k := range f.keys {
 		d.finish(k, assumedProtocol)
-		tier.Keys = append(tier.Keys, k.rules)
 		c.Upstreams[k.rules.ID] = k.way
 	}
-	d.limited(tier, f.keys)
-	c.Pool.Tiers = []pool.Tier{tier}
+	for _, t := range tiers {
+		t.rules.Name, t.rules.Mapping = t.name.text, d.mapping(t.mapping, t.defaultModel)
+		for _, k := range t.keys {
+			if rules := presets()[k.provider.text].mapping; t.rules.Mapping == nil && k.rules.Models == nil && len(rules) > 0 {
+				k.rules.Preset, _ = pool.NewMapping(rules, "") // globs cannot fail
+			}
+			t.rules.Keys = append(t.rules.Keys, k.rules)
+		}
+		d.limited(t)
+		c.Pool.Tiers = append(c.Pool.Tiers, t.rules)
+	}
+	c.Pool.Mapping = d.mapping(f.mapping, str{})
 }
 
 // form settles where the keys are written, the strategy that goes with that, and the protocol of keys that name none.
@@ -113,6 +118,9 @@ func (d *decoder) form(f *file) (assumedProtocol string) {
 		d.needsItem(older, kindList, "the pool would have no key")
 		d.warn(older, "%s", upstreamsAsPool(f.keys))
 		return anthropic
+	case !section.given() && d.seen["tiers"].given():
+		d.fail(d.seen["tiers"], "needs `pool.keys`: tiers hold keys")
+		return anthropic
 	case !section.given(): // the client's own credential goes on to Anthropic
 		f.keys = []*keyDraft{{id: str{text: anthropic}, provider: str{text: anthropic}, credential: str{text: passthrough}, enabled: true}}
 		f.strategy = pool.FillFirst
@@ -125,7 +133,7 @@ func (d *decoder) form(f *file) (assumedProtocol string) {
 	if f.strategy == "" && !d.seen["pool.strategy"].given() {
 		f.strategy = pool.SessionSticky
 	}
-	if len(f.keys) == 0 || slices.ContainsFunc(f.keys, declaresProtocol) {
+	if len(f.keys) == 0 || d.seen["tiers"].given() || slices.ContainsFunc(f.keys, declaresProtocol) {
 		return ""
 	}
 	d.warn(keys, `older form, still read: keys without protocol are taken as Anthropic; write "protocol": "anthropic" in each`)
@@ -133,7 +141,7 @@ func (d *decoder) form(f *file) (assumedProtocol string) {
 }
 
 func declaresProtocol(k *keyDraft) bool {
-	return k.protocol.given() || k.provider.text == anthropic
+	return k.protocol.given() || presets()[k.provider.text].protocol != ""
 }
 
 // distinct wants ids that differ, also as names of variables.
@@ -155,12 +163,12 @@ func (d *decoder) distinct(keys []*keyDraft) {
 }
 
 // limited wants what session-sticky weighs by: a limit on each key, unless there is no choice.
-func (d *decoder) limited(tier pool.Tier, keys []*keyDraft) {
-	if tier.Strategy != pool.SessionSticky || len(keys) < 2 {
+func (d *decoder) limited(t *tierDraft) {
+	if t.rules.Strategy != pool.SessionSticky || len(t.keys) < 2 {
 		return
 	}
 	var without []string
-	for _, k := range keys {
+	for _, k := range t.keys {
 		if k.enabled && k.rules.DailyLimit == 0 && k.rules.MonthlyLimit == 0 && !d.hasProblem(k.at) {
 			without = append(without, k.label())
 		}
@@ -169,6 +177,9 @@ func (d *decoder) limited(tier pool.Tier, keys []*keyDraft) {
 		return
 	}
 	at := d.seen["pool.strategy"]
+	if own := d.seen[t.at.path+".strategy"]; t.at.given() && own.given() {
+		at = own
+	}
 	if !at.given() {
 		at = d.seen["pool.keys"]
 	}
@@ -210,11 +221,9 @@ func (d *decoder) finish(k *keyDraft, assumedProtocol string) {
 
 // address settles where the key's upstream is and what it speaks.
 func (d *decoder) address(k *keyDraft, assumedProtocol string) {
-	protocol, base := assumedProtocol, ""
-	if k.provider.text == anthropic {
-		protocol, base = anthropic, anthropicAt
-	}
-	const only = "the one provider that brings it is " + `"` + anthropic + `"`
+	known := presets()[k.provider.text]
+	protocol, base := cmp.Or(known.protocol, assumedProtocol), known.baseURL
+	only := "the providers that bring it are " + quoteAll(slices.Sorted(maps.Keys(presets())))
 	if k.protocol.given() {
 		if d.oneOf(k.protocol, []string{anthropic}, []string{"openai-chat", "openai-responses", "gemini"}) {
 			protocol = k.protocol.text
@@ -236,8 +245,6 @@ func (d *decoder) address(k *keyDraft, assumedProtocol string) {
 		d.fail(k.at, "`base_url` is required; %s", only)
 	}
 }
-
-const passthrough = "passthrough"
 
 // credential settles what the key shows to its upstream.
 func (d *decoder) credential(k *keyDraft) {
@@ -335,7 +342,9 @@ func (d *decoder) headers(k *keyDraft) {
 // disable takes a key out that is switched off or has not all it would send: "${NAME}" must never go upstream.
 func (d *decoder) disable(k *keyDraft) {
 	reason := ""
+	k.rules.Incomplete = !k.way.Passthrough && k.way.APIKey.IsZero()
 	for _, m := range k.missing {
+		k.rules.Incomplete = k.rules.Incomplete || !m.moot
 		switch {
 		case !k.enabled:
 			m.moot = true

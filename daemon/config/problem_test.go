@@ -122,8 +122,8 @@ func shapeFaults() []fault {
 			"2:109: pool.keys[0]: must be an object, not a list",
 			"2:137: pool.rebalance_threshold: must be a number, not an object",
 		}},
-		{"not supported", `{"tiers": [{"S3CR3T": 1}], "server": {"cors_origins": []}, "mcp": {}}`, []string{
-			"1:2: tiers: `tiers` is not supported by this version",
+		{"not supported", `{"oauth": [{"S3CR3T": 1}], "server": {"cors_origins": []}, "mcp": {}}`, []string{
+			"1:2: oauth: `oauth` is not supported by this version",
 			"1:39: server.cors_origins: `cors_origins` is not supported by this version",
 			"1:60: mcp: `mcp` is not supported by this version",
 		}},
@@ -185,8 +185,11 @@ func valueFaults() []fault {
 	}
 }
 
+// known are the providers that bring something, as messages list them.
+const known = `"anthropic", "deepseek", "doubao", "kimi", "minimax", "qwen", "xiaomi", "zhipu"`
+
 func keyFaults() []fault {
-	const only = `; the one provider that brings it is "anthropic"`
+	const only = "; the providers that bring it are " + known
 	return []fault{
 		{"nothing", keyOnly(``), []string{
 			"1:20: pool.keys[0]: `id` is required",
@@ -285,8 +288,8 @@ func poolFaults() []fault {
 {"id": "X.1", "provider": "anthropic", "api_key": "S3CR3T"}]}}`, []string{
 			"2:8: pool.keys[1].id: its variable PROXY_API_KEY_X_1 is also that of the id in line 1"}},
 		{"protocol of one key only", `{"pool": {"strategy": "fill-first", "keys": [` + key + `,
-{"id": "b", "provider": "kimi", "base_url": "https://b.example", "api_key": "S3CR3T"}]}}`, []string{
-			"2:1: pool.keys[1]: `protocol` is required; the one provider that brings it is \"anthropic\""}},
+{"id": "b", "provider": "house", "base_url": "https://b.example", "api_key": "S3CR3T"}]}}`, []string{
+			"2:1: pool.keys[1]: `protocol` is required; the providers that bring it are " + known}},
 		{"weights", "{\"pool\": {\"count\": {\"input\": -1, \"outptu\": 1},\n\"rebalance_threshold\": 1.01, \"keys\": [" + key + `]}}`, []string{
 			"1:30: pool.count.input: must be between 0 and 1000",
 			`1:34: pool.count.outptu: unknown field; did you mean "output"?`,
@@ -307,7 +310,7 @@ func poolFaults() []fault {
 			`4:68: upstreams[2].model: must be exact; the only wildcard is the whole name "*"`,
 			"4:88: upstreams[2].real_model: must name a model",
 			"5:59: upstreams[3].daily_limit_tokens: unknown field",
-			"6:1: upstreams[4]: `base_url` is required; the one provider that brings it is \"anthropic\"",
+			"6:1: upstreams[4]: `base_url` is required; the providers that bring it are " + known,
 		}},
 	}
 }
@@ -316,7 +319,7 @@ func authFaults() []fault {
 	return []fault{
 		{"nothing", inAuth(`"request_keys": [{}], "groups": [{}]`), []string{
 			"2:18: auth.request_keys[0]: `code` is required", "2:18: auth.request_keys[0]: `api_key` is required",
-			"2:34: auth.groups[0]: `name` is required", "2:34: auth.groups[0]: a group needs `keys`: without any it lets nobody in"}},
+			"2:34: auth.groups[0]: `name` is required", "2:34: auth.groups[0]: a group needs `keys` or `tiers`: without any it lets nobody in"}},
 		{"empty keys", inAuth(`"request_keys": [{"code": "a", "api_key": ""},
 {"code": "b", "api_key": " \t"}, {"code": "c", "api_key": "${EMPTY}"},
 {"code": "d", "api_key": "S3CR3T-${NO}"}], "local_api_key": ""`), []string{
@@ -339,13 +342,13 @@ func authFaults() []fault {
 			"2:130: auth.request_keys[2].api_key: must not contain control characters",
 		}},
 		{"groups", inAuth(`"groups": [{"name": "g", "keys": ["zhipu-2", "b"]}, {"name": "g", "keys": ["b"]},
-{"name": "", "keys": ["b", ""]}, {"name": "h", "keys": []}, {"name": "i", "keys": ["b"], "tiers": []}]`), []string{
+{"name": "", "keys": ["b", ""]}, {"name": "h", "keys": []}, {"name": "i", "keys": ["b"], "tiers": ["x"]}]`), []string{
 			`2:35: auth.groups[0].keys[0]: unknown key; did you mean "zhipu-1"?`,
 			"2:62: auth.groups[1].name: duplicate group; first in line 2",
 			"3:10: auth.groups[2].name: must not be empty",
 			"3:28: auth.groups[2].keys[1]: unknown key",
-			"3:34: auth.groups[3]: a group needs `keys`: without any it lets nobody in",
-			"3:90: auth.groups[4].tiers: `tiers` is not supported by this version",
+			"3:34: auth.groups[3]: a group needs `keys` or `tiers`: without any it lets nobody in",
+			"3:100: auth.groups[4].tiers[0]: unknown tier",
 		}},
 		{"a caller's group", inAuth(`"groups": [{"name": "cheap", "keys": ["b"]}], "request_keys": [{"code": "a", "api_key": "S3CR3T", "group": "cheep"},
 {"code": "b", "api_key": "S3CR3T-b", "group": ""}, {"code": "c", "api_key": "S3CR3T-c", "group": null}, {"code": "d", "api_key": "S3CR3T-d", "group": "${NO}"}]`), []string{
@@ -366,7 +369,7 @@ func authFaults() []fault {
 		{"limits of later", inAuth(`"request_keys": [{"code": "a", "api_key": "S3CR3T", "daily_limit_tokens": 1, "addresses": []}], "admin_key": "S3CR3T"`), []string{
 			"2:53: auth.request_keys[0].daily_limit_tokens: `daily_limit_tokens` is not supported by this version",
 			"2:78: auth.request_keys[0].addresses: `addresses` is not supported by this version",
-			"2:97: auth.admin_key: `admin_key` is not supported by this version",
+			"2:110: auth.admin_key: the same key as in line 2",
 		}},
 	}
 }
