@@ -103,15 +103,23 @@ func (c *cooldowns) fail(now, began time.Time, key, credential, model string, o 
 	if began.Before(e.set) {
 		return
 	}
-	d := e.length(o)
-	d += time.Duration(c.rand.Float64() * 0.1 * float64(d)) // so that all who wait do not come at once
+	d := c.spread(e.length(o))
 	if lone && o.Reset == 0 && passing(o.Class) {
 		d = min(d, loneKeyCool)
 	}
-	if until := now.Add(min(max(d, shortestReset), longestReset)); until.After(e.until) {
+	if until := now.Add(d); until.After(e.until) {
 		e.until, e.reason = until, o.Class
 	}
 	e.set = now
+}
+
+// spread adds jitter, so that all who wait do not come at once, and bounds the time; 0, not stated, stays.
+func (c *cooldowns) spread(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	d += time.Duration(c.rand.Float64() * 0.1 * float64(d))
+	return min(max(d, shortestReset), longestReset)
 }
 
 // passing reports whether a fault may be over in a moment.

@@ -75,7 +75,7 @@ func (e *ExhaustedError) add(s *survey, tier Gate, until time.Time) {
 			e.MonthLimit++
 		case GateBusy:
 			e.Busy++
-			e.anytime = e.anytime || tier == gateOpen
+			e.anytime = e.anytime || until.IsZero() // also where the probe of a breaker is under way
 		}
 		e.free(later(b.until, until))
 	}

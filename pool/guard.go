@@ -21,77 +21,42 @@ func DefaultGuard() GuardOptions {
 
 const week = 7 * 24 * time.Hour
 
-// window is a sliding sum of weighted tokens, kept by minute: a minute counts until all of it is older than the span.
-type window struct {
-	span    time.Duration
-	minutes []minute // oldest first
-	sum     float64
-}
-
+// minute is what a tier used in one minute. Tokens are kept as they came, so that other weights can be applied.
 type minute struct {
 	at     int64 // Unix minutes
-	tokens float64
+	tokens Tokens
 }
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
+// window is a sliding sum of weighted tokens over a history of minutes: a minute counts until all of it is older than the
+// span.
+type window struct {
+	span  time.Duration // 0 = off
+	first int           // index of the oldest minute that counts
+	sum   float64
+}
+
 // end is when a minute stops to count.
 func (w *window) end(m minute) time.Time { return time.Unix((m.at+1)*60, 0).Add(w.span) }
 
-// add counts tokens. A clock that steps back counts them into the newest minute.
-func (w *window) add(now time.Time, tokens float64) {
-	if tokens <= 0 || w.span <= 0 {
-		return
-	}
-	w.sum += tokens
-	at := minuteOf(now)
-	if n := len(w.minutes); n > 0 && w.minutes[n-1].at >= at {
-		w.minutes[n-1].tokens += tokens
-		return
-	}
-	w.minutes = append(w.minutes, minute{at, tokens})
-}
-
-// slide drops what is too old.
-func (w *window) slide(now time.Time) {
-	n := 0
-	for n < len(w.minutes) && !w.end(w.minutes[n]).After(now) {
-		w.sum -= w.minutes[n].tokens
-		n++
-	}
-	if n == len(w.minutes) {
-		w.minutes, w.sum = w.minutes[:0], 0 // exactly, whatever the rounding was
-		return
-	}
-	w.minutes = w.minutes[n:]
-}
-
-// under returns when the sum will have slid under the limit, if nothing is added.
-func (w *window) under(limit float64) time.Time {
-	sum, at := w.sum, time.Time{}
-	for _, m := range w.minutes {
-		if sum < limit {
-			break
-		}
-		sum -= m.tokens
-		at = w.end(m)
-	}
-	return at
-}
-
 // guard is a quota guard as a state machine: whoever calls it says what time it is. While exceeded it lets one probe
-// an interval through, whose number says later that it was the one; 0 is no probe.
+// an interval through, whose number says later that it was one; 0 is no probe.
 type guard struct {
 	opt          GuardOptions
+	count        Weights
+	history      []minute // oldest first
 	window, week window
-	complete     time.Time // what was used after this is in the windows
+	complete     time.Time // what was used after this is in the history
 	from         time.Time // what was used before does not count: the last reset
 
 	state   guardState
+	since   time.Time // of exceeded by cap
 	end     time.Time // of exceeded by cap: the stated end; zero = none stated
 	probeAt time.Time // while exceeded: when the next probe may go
 	probe   uint64    // number of the last probe
-	asked   bool      // it is under way
+	before  uint64    // number of the last one before this excess
+	asked   bool      // the last probe may be given back
 }
 
 type guardState uint8
@@ -102,29 +67,93 @@ const (
 	overCap
 )
 
-func newGuard(o GuardOptions, now time.Time) *guard {
-	g := &guard{opt: o, complete: now}
-	g.spans()
+func newGuard(o GuardOptions, count Weights, now time.Time) *guard {
+	g := &guard{complete: now}
+	g.configure(now, o, count)
 	return g
 }
 
-// spans gives the windows their lengths; a window that grew lacks its oldest part.
-func (g *guard) spans() {
+// configure changes the rules and keeps the state and what was counted. Windows that grow lack their oldest part.
+func (g *guard) configure(now time.Time, o GuardOptions, count Weights) {
+	before := g.span()
+	g.opt, g.count = o, count
 	g.window.span, g.week.span = 0, 0
-	if g.opt.Budget > 0 {
-		g.window.span = g.opt.Window
+	if o.Budget > 0 {
+		g.window.span = o.Window
 	}
-	if g.opt.WeeklyBudget > 0 {
+	if o.WeeklyBudget > 0 {
 		g.week.span = week
 	}
+	if g.span() > before {
+		g.complete = later(g.complete, now.Add(-before))
+	}
+	g.sums(now)
+}
+
+// span is how far back the history is needed.
+func (g *guard) span() time.Duration { return max(g.window.span, g.week.span) }
+
+func (g *guard) windows() [2]*window { return [2]*window{&g.window, &g.week} }
+
+// sums works the windows out anew.
+func (g *guard) sums(now time.Time) {
+	for _, w := range g.windows() {
+		w.first, w.sum = 0, 0
+		if w.span > 0 {
+			for _, m := range g.history {
+				w.sum += g.count.of(m.tokens)
+			}
+		}
+	}
+	g.slide(now)
+}
+
+// slide moves the windows to the time.
+func (g *guard) slide(now time.Time) {
+	oldest := len(g.history)
+	for _, w := range g.windows() {
+		if w.span <= 0 {
+			continue
+		}
+		for w.first < len(g.history) && !w.end(g.history[w.first]).After(now) {
+			w.sum -= g.count.of(g.history[w.first].tokens)
+			w.first++
+		}
+		if w.first == len(g.history) {
+			w.sum = 0 // exactly, whatever the rounding was
+		}
+		oldest = min(oldest, w.first)
+	}
+	g.history = g.history[oldest:]
+	g.window.first, g.week.first = max(0, g.window.first-oldest), max(0, g.week.first-oldest)
+}
+
+// add counts what an answer used. A clock that steps back counts it into the newest minute.
+func (g *guard) add(now time.Time, t Tokens) {
+	g.sync(now)
+	n := g.count.of(t)
+	if n <= 0 || g.span() <= 0 {
+		return
+	}
+	at := minuteOf(now)
+	if last := len(g.history) - 1; last >= 0 && g.history[last].at >= at {
+		g.history[last].tokens.add(t)
+	} else {
+		g.history = append(g.history, minute{at, t})
+	}
+	for _, w := range g.windows() {
+		if w.span > 0 {
+			w.sum += n
+		}
+	}
+	g.sync(now)
 }
 
 func (g *guard) limit(budget int64) float64 { return float64(budget) * g.opt.Threshold / 100 }
 
 // over reports whether a budget is used up.
 func (g *guard) over(now time.Time) bool {
-	g.window.slide(now)
-	g.week.slide(now)
+	g.slide(now)
 	return g.opt.Budget > 0 && g.window.sum >= g.limit(g.opt.Budget) ||
 		g.opt.WeeklyBudget > 0 && g.week.sum >= g.limit(g.opt.WeeklyBudget)
 }
@@ -144,7 +173,7 @@ func (g *guard) sync(now time.Time) {
 }
 
 func (g *guard) exceed(now time.Time, s guardState) {
-	g.state, g.end, g.asked, g.probeAt = s, time.Time{}, false, now.Add(g.opt.ProbeInterval)
+	g.state, g.since, g.end, g.asked, g.before, g.probeAt = s, now, time.Time{}, false, g.probe, now.Add(g.opt.ProbeInterval)
 }
 
 // allows reports whether a request would be let in now, and changes nothing that anybody could tell.
@@ -177,70 +206,48 @@ func (g *guard) refused(probe uint64) {
 	}
 }
 
-// success ends the excess if it was a probe's. One by budget begins anew at once while the window is still full.
+// success ends the excess if it was one of its probes'. One by budget begins anew at once while the window is full.
 func (g *guard) success(now time.Time, probe uint64) {
-	if probe != 0 && probe == g.probe && g.state != within {
+	if probe > g.before && g.state != within {
 		g.state, g.asked = within, false
 		g.sync(now)
 	}
 }
 
-// cap says that the provider has closed the account; it ends after the stated time, 0 = not stated.
-func (g *guard) cap(now time.Time, reset time.Duration) {
-	g.exceed(now, overCap)
+// cap says that the provider has closed the account; it ends after the stated time, 0 = not stated. began is when the
+// attempt began that was told so: parallel ones tell of the same event.
+func (g *guard) cap(now, began time.Time, reset time.Duration) {
+	if g.state == overCap && began.Before(g.since) {
+		return
+	}
+	if g.state != overCap {
+		g.exceed(now, overCap)
+	}
 	if reset > 0 {
 		g.end = now.Add(reset)
 	}
 }
 
-func (g *guard) add(now time.Time, tokens float64) {
-	g.window.add(now, tokens)
-	g.week.add(now, tokens)
-	g.sync(now)
-}
-
 // reset forgets the excess and what was used.
 func (g *guard) reset(now time.Time) {
-	g.state, g.asked, g.from = within, false, now
-	g.clear()
+	g.state, g.asked, g.before, g.from, g.history = within, false, g.probe, now, nil
+	g.sums(now)
 }
 
-func (g *guard) clear() {
-	g.window.minutes, g.window.sum, g.week.minutes, g.week.sum = nil, 0, nil, 0
-}
-
-// configure changes the rules and keeps the state and what was counted.
-func (g *guard) configure(now time.Time, o GuardOptions) {
-	grown := o.Budget > 0 && (g.opt.Budget <= 0 || o.Window > g.opt.Window) || o.WeeklyBudget > 0 && g.opt.WeeklyBudget <= 0
-	g.opt = o
-	g.spans()
-	if grown { // begin anew, to be filled
-		g.clear()
-		g.complete = now
-	}
-}
-
-// missing returns since when what was used is missing in the windows; the zero time when nothing is.
+// missing returns since when what was used is missing in the history; the zero time when nothing is.
 func (g *guard) missing(now time.Time) time.Time {
-	since := later(now.Add(-max(g.window.span, g.week.span)-time.Minute), g.from)
-	if !since.Before(g.complete) {
+	since := later(now.Add(-g.span()-time.Minute), g.from)
+	if g.span() <= 0 || !since.Before(g.complete) {
 		return time.Time{}
 	}
 	return since
 }
 
-// fill puts what was used before the windows began in front of them.
+// fill puts what was used before the history began in front of it.
 func (g *guard) fill(now time.Time, past []minute) {
-	for _, w := range []*window{&g.window, &g.week} {
-		if w.span <= 0 {
-			continue
-		}
-		w.minutes = slices.Concat(past, w.minutes)
-		for _, m := range past {
-			w.sum += m.tokens
-		}
-	}
-	g.complete = time.Time{}
+	past = slices.DeleteFunc(past, func(m minute) bool { return time.Unix((m.at+1)*60, 0).Before(g.from) }) // reset meanwhile
+	g.history, g.complete = slices.Concat(past, g.history), time.Time{}
+	g.sums(now)
 	g.sync(now)
 }
 
@@ -255,18 +262,29 @@ func (g *guard) until(now time.Time) time.Time {
 		until = g.end
 	}
 	if g.state == overBudget {
-		var free time.Time
-		if g.opt.Budget > 0 {
-			free = g.window.under(g.limit(g.opt.Budget))
-		}
-		if g.opt.WeeklyBudget > 0 {
-			free = later(free, g.week.under(g.limit(g.opt.WeeklyBudget)))
-		}
+		free := g.under(&g.window, g.opt.Budget)
+		free = later(free, g.under(&g.week, g.opt.WeeklyBudget))
 		if free.Before(until) {
 			until = free
 		}
 	}
 	return until
+}
+
+// under returns when the window will have slid under its budget, if nothing is added; zero when it is.
+func (g *guard) under(w *window, budget int64) time.Time {
+	if budget <= 0 {
+		return time.Time{}
+	}
+	sum, at := w.sum, time.Time{}
+	for _, m := range g.history[w.first:] {
+		if sum < g.limit(budget) {
+			break
+		}
+		sum -= g.count.of(m.tokens)
+		at = w.end(m)
+	}
+	return at
 }
 
 func (g *guard) view(now time.Time) *GuardView {

@@ -41,6 +41,7 @@ type Want struct {
 	// The tier in which attempts failed in a way that its breaker counts, until the request leaves it; and its probe.
 	failing *tier
 	probe   uint64
+	counted []*tier // whose breakers have heard of this request's failure
 }
 
 // Skip is a key that was passed over, or a whole tier where Key is "".
@@ -193,7 +194,6 @@ func (p *Pool) pick(now time.Time, w *Want) (*Lease, error) {
 				w.skip(t.Name, "", g)
 			}
 			ex.add(&s, g, until)
-			p.leave(now, w, t)
 			continue
 		}
 		return p.grant(now, t, p.choose(now, t, s.open, w), w), nil
@@ -207,16 +207,20 @@ func (p *Pool) pick(now time.Time, w *Want) (*Lease, error) {
 // refusal says why a tier lets no request in; until is zero when nobody knows when it will.
 func (p *Pool) refusal(now time.Time, i int, w *Want) (Gate, time.Time) {
 	t := p.tiers[i]
+	g, until := gateOpen, time.Time{}
 	if t.breaker != nil && !t.breaker.allows(now) && !w.holds(t) && p.another(i, w) {
-		return GateBreaker, t.breaker.until()
+		g, until = GateBreaker, t.breaker.until()
 	}
 	if t.guard != nil && !t.guard.allows(now) {
-		return GateGuard, t.guard.until(now)
+		if g == gateOpen {
+			g = GateGuard
+		}
+		until = later(until, t.guard.until(now))
 	}
-	if t.Return == ReturnIdle && p.stays(now, i, w) {
-		return GateReturn, time.Time{}
+	if g == gateOpen && t.Return == ReturnIdle && p.stays(now, i, w) {
+		g = GateReturn
 	}
-	return gateOpen, time.Time{}
+	return g, until
 }
 
 // holds reports whether the request has the tier's probe slot.
@@ -247,7 +251,7 @@ func (p *Pool) stays(now time.Time, i int, w *Want) bool {
 	for j := i + 1; j < len(p.tiers); j++ {
 		t := p.tiers[j]
 		b := p.sessions.get(now, w.Session, t.Name)
-		if t.Strategy != SessionSticky || b == nil || !b.lastSeen.After(here) || now.Sub(b.lastSeen) > coldAfter {
+		if t.Strategy != SessionSticky || b == nil || b.active == 0 && (!b.lastSeen.After(here) || now.Sub(b.lastSeen) > coldAfter) {
 			continue
 		}
 		k := t.find(b.key)
@@ -264,13 +268,14 @@ func (p *Pool) stays(now time.Time, i int, w *Want) bool {
 	return false
 }
 
-// leave counts a failure for the breaker of the tier that the request leaves because its attempts there failed.
+// leave counts a failure for the breaker of the tier that the request leaves because its attempts there failed, once
+// however often it comes back.
 func (p *Pool) leave(now time.Time, w *Want, t *tier) {
-	if w.failing == nil || w.failing != t {
-		return
-	}
 	if t.breaker != nil {
-		t.breaker.failure(now, w.probe)
+		if !slices.Contains(w.counted, t) {
+			w.counted = append(w.counted, t)
+			t.breaker.failure(now, w.probe)
+		}
 		t.breaker.leave(w.probe)
 	}
 	w.failing, w.probe = nil, 0
@@ -279,11 +284,12 @@ func (p *Pool) leave(now time.Time, w *Want, t *tier) {
 // End ends the request's dealings with the pool, after its last lease was closed. failed says that no further attempt
 // is made although the last one failed; otherwise nothing more is counted. A second call does nothing.
 func (p *Pool) End(w *Want, failed bool) {
+	if w.failing == nil { // nearly always, and nobody else changes it now
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch t := w.failing; {
-	case t == nil:
-		return
 	case failed:
 		p.leave(p.now(), w, t)
 	default:
@@ -300,7 +306,7 @@ func (p *Pool) grant(now time.Time, t *tier, c candidate, w *Want) *Lease {
 		Tier: t.Name, Key: c.ID, Provider: c.Provider, UpstreamModel: c.upstream, Passthrough: c.Passthrough,
 		p: p, t: t, k: c.key, want: w, began: now,
 	}
-	if w.failing != t { // it goes back to a tier before the one in which it failed
+	if w.failing != nil && w.failing != t {
 		p.leave(now, w, w.failing)
 	}
 	if t.breaker != nil {
@@ -416,7 +422,7 @@ func (l *Lease) Accept() {
 	if l.t.Strategy == SessionSticky {
 		l.hold(p.sessions.bind(now, l.want.Session, l.t.Name, l.k.ID))
 	}
-	if l.probe != 0 {
+	if l.probe != 0 || l.asked != 0 {
 		p.wake()
 	}
 }
@@ -444,7 +450,7 @@ func (l *Lease) Close(o Outcome, tokens Tokens) {
 	}
 	p.settle(now, l, o)
 	if l.t.guard != nil {
-		l.t.guard.add(now, n)
+		l.t.guard.add(now, tokens)
 	}
 	if l.accepted && o.Class == OK && l.t.Strategy == SessionSticky {
 		p.follow(now, l)
@@ -462,7 +468,7 @@ func (p *Pool) report(now time.Time, l *Lease, o Outcome) {
 		}
 	}
 	if o.Class == Cap && !l.Passthrough && l.t.guard != nil && !p.anotherInTier(now, l) {
-		l.t.guard.cap(now, o.Reset) // the guard rules the tier's last key
+		l.t.guard.cap(now, l.began, p.cool.spread(o.Reset)) // the guard rules the tier's last key
 		return
 	}
 	p.cool.fail(now, l.began, l.k.ID, l.k.holder(l.want.Credential), l.UpstreamModel, o, lone)

@@ -43,6 +43,9 @@ func NewMapping(rules []MappingRule, rest string) (*Mapping, error) {
 	for i, r := range rules {
 		switch {
 		case r.IsRegex:
+			if _, err := regexp.Compile(r.Pattern); err != nil { // a)|(b would be one inside of other parentheses
+				return nil, fmt.Errorf("rule %d: %w", i, err)
+			}
 			re, err := regexp.Compile("^(?:" + r.Pattern + ")$")
 			if err != nil {
 				return nil, fmt.Errorf("rule %d: %w", i, err)

@@ -58,6 +58,13 @@ type Tokens struct {
 	Input, Output, CacheCreation, CacheRead int64
 }
 
+func (t *Tokens) add(n Tokens) {
+	t.Input += n.Input
+	t.Output += n.Output
+	t.CacheCreation += n.CacheCreation
+	t.CacheRead += n.CacheRead
+}
+
 func (w Weights) of(t Tokens) float64 {
 	return w.Input*float64(t.Input) + w.Output*float64(t.Output) +
 		w.CacheCreation*float64(t.CacheCreation) + w.CacheRead*float64(t.CacheRead)

@@ -85,7 +85,7 @@ func (p *Pool) Configure(opt Options) {
 		if t == nil {
 			t = &tier{}
 		}
-		t.configure(now, ot)
+		t.configure(now, ot, opt.Count)
 		for _, ok := range ot.Keys {
 			k := keys[ok.ID]
 			if k == nil {
@@ -114,7 +114,7 @@ func (p *Pool) count(now time.Time, k *key, id string) {
 	}
 }
 
-func (t *tier) configure(now time.Time, ot Tier) {
+func (t *tier) configure(now time.Time, ot Tier, count Weights) {
 	t.Tier, t.keys = ot, nil
 	switch {
 	case ot.Breaker == nil:
@@ -128,9 +128,9 @@ func (t *tier) configure(now time.Time, ot Tier) {
 	case ot.Guard == nil:
 		t.guard = nil
 	case t.guard == nil:
-		t.guard = newGuard(*ot.Guard, now)
+		t.guard = newGuard(*ot.Guard, count, now)
 	default:
-		t.guard.configure(now, *ot.Guard)
+		t.guard.configure(now, *ot.Guard, count)
 	}
 }
 
@@ -166,7 +166,7 @@ type Past struct {
 // used from since on, oldest first; what came after the windows began is left out, they have counted it themselves.
 func (p *Pool) Backfill(read func(since time.Time, each func(Past)) error) error {
 	p.mu.Lock()
-	now, count := p.now(), p.opt.Count
+	now := p.now()
 	from, before := map[string]time.Time{}, map[string]time.Time{}
 	var since time.Time
 	for _, t := range p.tiers {
@@ -184,15 +184,17 @@ func (p *Pool) Backfill(read func(since time.Time, each func(Past)) error) error
 	if len(from) == 0 {
 		return nil
 	}
-	past := map[string]*window{}
+	past := map[string][]minute{}
 	err := read(since, func(e Past) {
 		if at, ok := from[e.Tier]; !ok || e.At.Before(at) || !e.At.Before(before[e.Tier]) {
 			return
 		}
-		if past[e.Tier] == nil {
-			past[e.Tier] = &window{span: week}
+		minutes, at := past[e.Tier], minuteOf(e.At)
+		if n := len(minutes); n > 0 && minutes[n-1].at >= at {
+			minutes[n-1].tokens.add(e.Tokens)
+		} else {
+			past[e.Tier] = append(minutes, minute{at, e.Tokens})
 		}
-		past[e.Tier].add(e.At, count.of(e.Tokens))
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,11 +203,7 @@ func (p *Pool) Backfill(read func(since time.Time, each func(Past)) error) error
 		if t == nil || t.guard == nil || !t.guard.complete.Equal(before[name]) {
 			continue // reconfigured meanwhile
 		}
-		var minutes []minute
-		if w := past[name]; w != nil {
-			minutes = w.minutes
-		}
-		t.guard.fill(p.now(), minutes)
+		t.guard.fill(p.now(), past[name])
 	}
 	return err
 }
@@ -238,8 +236,8 @@ func (t *tier) find(id string) *key {
 	return nil
 }
 
-// Reset clears the cooldowns, breakers and guards of a tier or a key, of all where name is "". It returns an error when
-// there is neither a key nor a tier of that name.
+// Reset clears the cooldowns, breakers and guards of a tier or a key, of all where name is "". It returns a
+// *NameError when there is neither a key nor a tier of that name.
 func (p *Pool) Reset(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,20 +262,26 @@ func (p *Pool) Reset(name string) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("no key and no tier is named %q", name)
+		return &NameError{"key and no tier", name}
 	}
 	p.wake()
 	return nil
 }
 
-// Enable switches a key on or off until the next Configure. A key that lacks its credential cannot be switched on.
+// NameError says that nothing has the name.
+type NameError struct{ what, name string }
+
+func (e *NameError) Error() string { return fmt.Sprintf("no %s is named %q", e.what, e.name) }
+
+// Enable switches a key on or off until the next Configure. A key that lacks its credential cannot be switched on. It
+// returns a *NameError when there is no such key.
 func (p *Pool) Enable(id string, on bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.findKey(id)
 	switch {
 	case k == nil:
-		return fmt.Errorf("no key is named %q", id)
+		return &NameError{"key", id}
 	case on && k.Incomplete:
 		return fmt.Errorf("the key %q cannot be enabled: %s", id, k.DisabledReason)
 	}

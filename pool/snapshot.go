@@ -192,13 +192,14 @@ func (b *breaker) snapshot() BreakerState {
 // restore takes over what a file says, as far as it can be true. A probe that was under way is none any more.
 func (b *breaker) restore(s BreakerState) {
 	b.reset()
-	b.failures = min(max(s.Failures, 0), b.opt.FailureThreshold-1)
+	b.failures = min(max(s.Failures, 0), b.opt.FailureThreshold)
 	switch s.State {
 	case open.String():
 		b.state, b.opened = open, s.Opened
 	case halfOpen.String():
 		b.state, b.successes, b.before = halfOpen, min(max(s.Successes, 0), b.opt.SuccessThreshold-1), b.probes
 	default:
+		b.failures = min(b.failures, b.opt.FailureThreshold-1)
 		return
 	}
 	if r := s.RecoverySeconds; r > b.recovery.Seconds() && r < longestReset.Seconds() {

@@ -167,8 +167,11 @@ func (p *Pool) tierView(now time.Time, i int) TierView {
 	}
 	if t.guard != nil {
 		v.Guard = t.guard.view(now)
-		if !t.guard.allows(now) && !v.Refuses {
-			v.Refuses, v.Reason, v.Until = true, "quota_guard", v.Guard.Until
+		if !t.guard.allows(now) {
+			if !v.Refuses {
+				v.Refuses, v.Reason = true, "quota_guard"
+			}
+			v.Until = later(v.Until, v.Guard.Until)
 		}
 	}
 	return v
