@@ -31,6 +31,7 @@ type Caller struct {
 // Callers knows the request keys. It never changes: a reload makes a new one.
 type Callers struct {
 	open   bool
+	admin  [sha256.Size]byte // of the admin key; zero = none
 	keys   []callerKey
 	groups map[string][]string
 }
@@ -43,6 +44,9 @@ type callerKey struct {
 // NewCallers returns the callers of the options. An empty key is never one that can be shown.
 func NewCallers(o Options) *Callers {
 	c := &Callers{open: len(o.RequestKeys) == 0, groups: map[string][]string{}}
+	if !o.AdminKey.IsZero() {
+		c.admin = sha256.Sum256([]byte(o.AdminKey.Reveal()))
+	}
 	for _, g := range o.Groups {
 		c.groups[g.Name] = g.Keys
 	}
@@ -52,6 +56,15 @@ func NewCallers(o Options) *Callers {
 		}
 	}
 	return c
+}
+
+// HasAdmin reports whether an admin key is configured.
+func (c *Callers) HasAdmin() bool { return c.admin != [sha256.Size]byte{} }
+
+// IsAdmin reports whether the text is the admin key.
+func (c *Callers) IsAdmin(text string) bool {
+	sum := sha256.Sum256([]byte(text))
+	return text != "" && c.HasAdmin() && subtle.ConstantTimeCompare(sum[:], c.admin[:]) == 1
 }
 
 // ByCode returns the configured caller with the code as Identify would, but for its key's expiry. Errors: ErrNoKey when

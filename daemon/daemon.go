@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"coding-proxy/auth"
@@ -22,7 +23,6 @@ import (
 	"coding-proxy/daemon/store"
 	"coding-proxy/pool"
 	"coding-proxy/proxy"
-	"coding-proxy/proxy/upstream"
 	"coding-proxy/stats"
 	"coding-proxy/web"
 )
@@ -35,24 +35,30 @@ const (
 
 // Daemon is one running instance.
 type Daemon struct {
-	cfg      *config.Config
-	log      *slog.Logger
-	store    store.Store
-	lock     *dirLock
-	stats    *stats.Stats
-	pool     *pool.Pool
-	server   *server
-	http     *http.Server
-	listener net.Listener
-	state    []byte // state.json as last written
-	stop     context.CancelFunc
-	flushed  sync.WaitGroup
+	cfg       atomic.Pointer[config.Config]
+	reloading sync.Mutex
+	log       *slog.Logger
+	store     store.Store
+	lock      *dirLock
+	instance  *Instance
+	stats     *stats.Stats
+	pool      *pool.Pool
+	server    *server
+	http      *http.Server
+	listener  net.Listener
+	state     []byte             // state.json as last written
+	asked     chan time.Duration // an admin call asks for the end, and how long it may take
+	look      time.Duration      // how often files are looked at that others may change
+	stop      context.CancelFunc
+	running   sync.WaitGroup
 }
 
 // New builds an instance and binds its address. The caller must Serve it, or Close it.
-func New(cfg *config.Config, log *slog.Logger) (_ *Daemon, err error) {
-	now := time.Now
-	d := &Daemon{cfg: cfg, log: log, store: store.Store{Now: now}}
+func New(cfg *config.Config, log *slog.Logger) (*Daemon, error) { return newDaemon(cfg, log, time.Now) }
+
+func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *Daemon, err error) {
+	d := &Daemon{log: log, store: store.Store{Now: now}, asked: make(chan time.Duration, 1), look: watchEvery}
+	d.cfg.Store(cfg)
 	dir := cfg.Server.DataDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -73,16 +79,8 @@ func New(cfg *config.Config, log *slog.Logger) (_ *Daemon, err error) {
 	d.pool = pool.New(cfg.Pool, usage{d.stats}, now, rand.Uint64())
 	d.restore("sessions.json", d.pool.RestoreSessions)
 	d.restore("state.json", d.pool.RestoreState)
-	callers := auth.NewCallers(cfg.Auth)
-	ups := make(map[string]*upstream.Upstream, len(cfg.Upstreams))
-	for id, o := range cfg.Upstreams {
-		ups[id] = upstream.New(o)
-	}
-	d.server = &server{
-		proxy:       proxy.New(cfg.Proxy, d.pool, callers, ups, d.stats, log, now),
-		proxyRoutes: proxy.Routes(), web: web.New(d.pool, d.stats, cfg.Auth.RequestKeys, now), webRoutes: web.Routes(),
-		callers: callers, allowedHosts: cfg.Web.AllowedHosts, log: log, now: now,
-	}
+	d.backfill()
+	d.server = d.newServer(cfg, now)
 	d.http = &http.Server{
 		Handler:           d.server,
 		ReadHeaderTimeout: headerTimeout,
@@ -94,12 +92,61 @@ func New(cfg *config.Config, log *slog.Logger) (_ *Daemon, err error) {
 	if d.listener, err = net.Listen("tcp", address); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
+	if d.instance, err = announce(d.store, dir, d.Addr()); err != nil {
+		return nil, err
+	}
+	d.server.token = d.instance.Token
+	if r := redactionOf(log); r != nil {
+		r.hide(auth.NewSecret(d.instance.Token))
+	}
 	return d, nil
+}
+
+func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {
+	callers := auth.NewCallers(cfg.Auth)
+	s := &server{
+		proxy:       proxy.New(cfg.Proxy, d.pool, callers, upstreams(cfg), d.stats, d.log, now),
+		proxyRoutes: proxy.Routes(), webRoutes: web.Routes(), adminRoutes: web.AdminRoutes(),
+		admin: web.NewAdmin(d.pool, d), crossOrigin: http.NewCrossOriginProtection(),
+		show: func(cfg *config.Config) *web.Web { return web.New(d.pool, d.stats, cfg.Auth.RequestKeys, now) },
+		log:  d.log, now: now,
+	}
+	s.configure(cfg, callers)
+	return s
+}
+
+// config returns the configuration that the instance runs by.
+func (d *Daemon) config() *config.Config { return d.cfg.Load() }
+
+// Shutdown asks for a graceful end: what is in flight gets the time, a negative one is the configured one.
+func (d *Daemon) Shutdown(grace time.Duration) {
+	if grace < 0 {
+		grace = d.config().Server.Shutdown
+	}
+	select {
+	case d.asked <- grace:
+	default: // it is ending already
+	}
+}
+
+// Config returns the configuration file as JSON without its secrets.
+func (d *Daemon) Config() []byte { return d.config().Masked() }
+
+// Resolve returns the resolved name of a model and the caller with the code; for "" the one of an instance without request
+// keys, else somebody without a group. Errors are of auth.Callers.ByCode.
+func (d *Daemon) Resolve(model, caller string) (string, auth.Caller, error) {
+	resolved := d.pool.Resolve(model)
+	callers := d.server.live.Load().callers
+	if caller == "" && !callers.Open() {
+		return resolved, auth.Caller{}, nil
+	}
+	who, err := callers.ByCode(caller)
+	return resolved, who, err
 }
 
 // restore reads a state file. One that cannot be read is set aside: nothing else is lost for it.
 func (d *Daemon) restore(name string, read func([]byte) error) {
-	path := filepath.Join(d.cfg.Server.DataDir, name)
+	path := filepath.Join(d.config().Server.DataDir, name)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
@@ -118,20 +165,24 @@ func (d *Daemon) restore(name string, read func([]byte) error) {
 // Addr returns the address that the instance listens on.
 func (d *Daemon) Addr() string { return d.listener.Addr().String() }
 
-// Serve serves until ctx ends, then drains: what is in flight gets server.shutdown_seconds, new requests a 503. When
-// force ends too, it stops at once. All data is written when it returns.
+// Serve serves until ctx ends or an admin call asks for the end, then drains: what is in flight gets
+// server.shutdown_seconds, new requests a 503. When force ends too, it stops at once. All data is written when it
+// returns.
 func (d *Daemon) Serve(ctx, force context.Context) error {
 	background, stop := context.WithCancel(context.Background())
 	d.stop = stop
-	d.flushed.Go(func() { d.stats.Run(background) })
-	d.flushed.Go(func() { d.keepState(background) })
+	for _, run := range []func(context.Context){d.stats.Run, d.keepState, d.watchFiles} {
+		d.running.Go(func() { run(background) })
+	}
 	failed := make(chan error, 1)
 	go func() { failed <- d.http.Serve(d.listener) }()
 	var err error
 	select {
 	case err = <-failed:
+	case grace := <-d.asked:
+		d.drain(force, grace)
 	case <-ctx.Done():
-		d.drain(force)
+		d.drain(force, d.config().Server.Shutdown)
 	}
 	d.Close()
 	if errors.Is(err, http.ErrServerClosed) {
@@ -140,23 +191,30 @@ func (d *Daemon) Serve(ctx, force context.Context) error {
 	return err
 }
 
-// drain waits until nothing is in flight, the time is up or force ends.
-func (d *Daemon) drain(force context.Context) {
+// drain waits until nothing is in flight, the time is up or force ends. An admin call may shorten the time.
+func (d *Daemon) drain(force context.Context, grace time.Duration) {
 	d.server.draining.Store(true)
-	until, cancel := context.WithTimeout(force, d.cfg.Server.Shutdown)
-	defer cancel()
-	d.log.Info("stopping", "in_flight", d.server.proxy.InFlight(), "at_most", d.cfg.Server.Shutdown)
+	d.log.Info("stopping", "in_flight", d.server.proxy.InFlight(), "at_most", grace)
+	up := time.NewTimer(grace)
+	defer up.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for d.server.proxy.InFlight() > 0 {
 		select {
-		case <-until.Done():
-			d.log.Warn("requests in flight are cut off", "in_flight", d.server.proxy.InFlight())
-			return
+		case shorter := <-d.asked:
+			up.Reset(min(shorter, grace))
+			continue
 		case <-tick.C:
+			continue
+		case <-up.C:
+		case <-force.Done():
 		}
+		d.log.Warn("requests in flight are cut off", "in_flight", d.server.proxy.InFlight())
+		return
 	}
-	_ = d.http.Shutdown(until) // what is left is closed right after
+	ctx, cancel := context.WithTimeout(force, closeWait)
+	defer cancel()
+	_ = d.http.Shutdown(ctx) // what is left is closed right after
 }
 
 // closeWait is how long handlers get to write their records after their connections were closed.
@@ -178,7 +236,11 @@ func (d *Daemon) Close() {
 	}
 	if d.stop != nil {
 		d.stop()
-		d.flushed.Wait()
+		d.running.Wait()
+	}
+	if d.instance != nil {
+		d.instance.withdraw()
+		d.instance = nil
 	}
 	if d.lock != nil {
 		d.lock.release()
@@ -216,7 +278,7 @@ func (d *Daemon) saveState() {
 func (d *Daemon) save(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err == nil {
-		err = d.store.Write(filepath.Join(d.cfg.Server.DataDir, name), data)
+		err = d.store.Write(filepath.Join(d.config().Server.DataDir, name), data)
 	}
 	if err != nil {
 		d.log.Error("state cannot be written; it stays in memory", "file", name, "error", err)

@@ -579,7 +579,7 @@ func TestCFG013UnsetVariable(t *testing.T) {
 		if k := i.keys()[k1]; k.State != "disabled" || !strings.Contains(k.Reason, "NOT_SET_X") {
 			t.Errorf("%+v", k)
 		}
-		if all := strings.Join(i.cfg.Warnings, "\n"); !strings.Contains(all, "NOT_SET_X") {
+		if all := strings.Join(i.config().Warnings, "\n"); !strings.Contains(all, "NOT_SET_X") {
 			t.Errorf("warnings %q", all)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,15 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"coding-proxy/auth"
 	"coding-proxy/daemon/config"
-	"coding-proxy/daemon/store"
-	"coding-proxy/pool"
-	"coding-proxy/proxy"
 	"coding-proxy/proxy/demo"
-	"coding-proxy/proxy/upstream"
 	"coding-proxy/stats"
-	"coding-proxy/web"
 )
 
 // patience bounds every wait: it ends only where something hangs.
@@ -179,6 +172,13 @@ func newInstance(t *testing.T, cfg *config.Config) *instance {
 	return i
 }
 
+// admit changes whom the instance serves.
+func (i *instance) admit(change func(*liveState)) {
+	s := *i.server.live.Load()
+	change(&s)
+	i.server.live.Store(&s)
+}
+
 func (i *instance) serve() {
 	first, finish := context.WithCancel(context.Background())
 	second, kill := context.WithCancel(context.Background())
@@ -256,11 +256,16 @@ func (c *clock) set(t time.Time) {
 	c.time = t
 }
 
-// startAt builds what daemon.New builds, by another clock: the daemon itself has none to hand in. change may edit
-// the configuration.
+// startAt is start with another clock. change may edit the configuration.
 func startAt(t *testing.T, c *clock, change func(*config.Config), members ...string) *instance {
 	t.Helper()
-	cfg, err := load(t, filepath.Join(t.TempDir(), "data"), members...)
+	return startInAt(t, filepath.Join(t.TempDir(), "data"), c, change, members...)
+}
+
+// startInAt is startAt in a data directory.
+func startInAt(t *testing.T, dir string, c *clock, change func(*config.Config), members ...string) *instance {
+	t.Helper()
+	cfg, err := load(t, dir, members...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,33 +273,11 @@ func startAt(t *testing.T, c *clock, change func(*config.Config), members ...str
 		change(cfg)
 	}
 	i := newInstance(t, cfg)
-	log := NewLogger(cfg, i.log)
-	if err := os.MkdirAll(i.dir, 0o700); err != nil {
+	if i.Daemon, err = newDaemon(cfg, NewLogger(cfg, i.log), c.now); err != nil {
 		t.Fatal(err)
 	}
-	s, err := stats.Open(cfg.Stats, store.Store{Now: c.now}, c.now, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, callers := pool.New(cfg.Pool, usage{s}, c.now, rand.Uint64()), auth.NewCallers(cfg.Auth)
-	ups := make(map[string]*upstream.Upstream)
-	for id, o := range cfg.Upstreams {
-		ups[id] = upstream.New(o)
-	}
-	handler := &server{
-		proxy: proxy.New(cfg.Proxy, p, callers, ups, s, log, c.now), proxyRoutes: proxy.Routes(),
-		web: web.New(p, s, cfg.Auth.RequestKeys, c.now), webRoutes: web.Routes(), callers: callers, log: log, now: c.now,
-	}
-	front := httptest.NewServer(handler)
-	i.url = front.URL
-	t.Cleanup(func() {
-		i.transport.CloseIdleConnections()
-		front.Close()
-		ended, end := context.WithCancel(t.Context())
-		end()
-		s.Run(ended) // saves
-		i.checkSilence()
-	})
+	i.url = "http://" + i.Addr()
+	i.serve()
 	return i
 }
 

@@ -88,8 +88,10 @@ func TestRefusesCallers(t *testing.T) {
 			t.Helper()
 			_, url := provider(t)
 			i := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(poolKey(k1, url)))
-			i.server.callers = auth.NewCallers(auth.Options{
-				RequestKeys: []auth.RequestKey{{Code: "laptop", Key: auth.NewSecret(requestKey), Group: "team"}}, Groups: groups,
+			i.admit(func(s *liveState) {
+				s.callers = auth.NewCallers(auth.Options{
+					RequestKeys: []auth.RequestKey{{Code: "laptop", Key: auth.NewSecret(requestKey), Group: "team"}}, Groups: groups,
+				})
 			})
 			i.serve()
 			return i, i.message(question(sonnet), "x-api-key: "+requestKey)
@@ -413,7 +415,9 @@ func TestJournalOfRefusals(t *testing.T) {
 	}
 	t.Run("group", func(t *testing.T) {
 		i := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(poolKey(k1, url)))
-		i.server.callers = auth.NewCallers(auth.Options{RequestKeys: []auth.RequestKey{{Code: "laptop", Key: auth.NewSecret(requestKey), Group: "gone"}}})
+		i.admit(func(s *liveState) {
+			s.callers = auth.NewCallers(auth.Options{RequestKeys: []auth.RequestKey{{Code: "laptop", Key: auth.NewSecret(requestKey), Group: "gone"}}})
+		})
 		i.serve()
 		r := i.message(question(sonnet), "x-api-key: "+requestKey)
 		if rec := i.record(r.trace()); rec.Status != 403 || rec.Caller != "laptop" {
@@ -491,7 +495,7 @@ func TestStopCutsOffInTheEnd(t *testing.T) {
 	hold := demo.HoldAt(5)
 	_, url := provider(t, demo.Step{Hold: hold})
 	i := start(t, poolOf(poolKey(k1, url)))
-	i.cfg.Server.Shutdown = 50 * time.Millisecond
+	i.config().Server.Shutdown = 50 * time.Millisecond
 	held := i.open(question(sonnet, streamed))
 	<-hold.Reached()
 	i.stop()

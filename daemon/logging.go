@@ -1,11 +1,17 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
+	"coding-proxy/auth"
 	"coding-proxy/daemon/config"
 )
 
@@ -14,40 +20,74 @@ const minSecret = 8
 
 // NewLogger returns a logger in which no configured key can appear.
 func NewLogger(cfg *config.Config, w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: cfg.Log.Level}
+	r := &redaction{known: map[string]bool{}}
+	o := &slog.HandlerOptions{Level: &r.level}
 	var h slog.Handler = slog.NewTextHandler(w, o)
 	if cfg.Log.Format == "json" {
 		h = slog.NewJSONHandler(w, o)
 	}
-	var secrets []string
-	add := func(s string) {
-		if len(s) >= minSecret {
-			secrets = append(secrets, s, "***")
-		}
-	}
+	r.configure(cfg)
+	return slog.New(&redacting{h, r})
+}
+
+// redaction is what a logger and its children have in common.
+type redaction struct {
+	level    slog.LevelVar
+	replacer atomic.Pointer[strings.Replacer]
+
+	mu    sync.Mutex
+	known map[string]bool // key material, also that of older configurations: requests in flight may still use it
+}
+
+// configure takes the level and the secrets of a configuration over.
+func (r *redaction) configure(cfg *config.Config) {
+	r.level.Set(cfg.Log.Level)
+	secrets := []auth.Secret{cfg.Auth.AdminKey}
 	for _, k := range cfg.Auth.RequestKeys {
-		add(k.Key.Reveal())
+		secrets = append(secrets, k.Key)
 	}
 	for _, u := range cfg.Upstreams {
-		add(u.APIKey.Reveal())
-		for _, v := range u.Headers {
-			add(v.Reveal())
+		secrets = append(append(secrets, u.APIKey), slices.Collect(maps.Values(u.Headers))...)
+	}
+	r.hide(secrets...)
+}
+
+// hide adds secrets.
+func (r *redaction) hide(secrets ...auth.Secret) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range secrets {
+		if text := s.Reveal(); len(text) >= minSecret {
+			r.known[text] = true
 		}
 	}
-	if secrets != nil {
-		h = &redacting{h, strings.NewReplacer(secrets...)}
+	// One secret may hold another: the longer one goes first.
+	texts := slices.SortedFunc(maps.Keys(r.known), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	var pairs []string
+	for _, text := range texts {
+		pairs = append(pairs, text, "***")
 	}
-	return slog.New(h)
+	r.replacer.Store(strings.NewReplacer(pairs...))
+}
+
+// redactionOf returns a logger's redaction; nil for a logger that NewLogger has not made.
+func redactionOf(log *slog.Logger) *redaction {
+	if h, ok := log.Handler().(*redacting); ok {
+		return h.redaction
+	}
+	return nil
 }
 
 // redacting replaces key material in messages and attributes.
 type redacting struct {
 	slog.Handler
-	replacer *strings.Replacer
+	*redaction
 }
 
+func (h *redacting) replace(s string) string { return h.replacer.Load().Replace(s) }
+
 func (h *redacting) Handle(ctx context.Context, r slog.Record) error {
-	clean := slog.NewRecord(r.Time, r.Level, h.replacer.Replace(r.Message), r.PC)
+	clean := slog.NewRecord(r.Time, r.Level, h.replace(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		clean.AddAttrs(h.attr(a))
 		return true
@@ -56,11 +96,11 @@ func (h *redacting) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (h *redacting) attr(a slog.Attr) slog.Attr {
-	a.Key = h.replacer.Replace(a.Key)
+	a.Key = h.replace(a.Key)
 	v := a.Value.Resolve()
 	switch v.Kind() {
 	case slog.KindString:
-		return slog.String(a.Key, h.replacer.Replace(v.String()))
+		return slog.String(a.Key, h.replace(v.String()))
 	case slog.KindGroup:
 		var group []slog.Attr
 		for _, g := range v.Group() {
@@ -69,9 +109,9 @@ func (h *redacting) attr(a slog.Attr) slog.Attr {
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(group...)}
 	case slog.KindAny:
 		if err, ok := v.Any().(error); ok {
-			return slog.String(a.Key, h.replacer.Replace(err.Error()))
+			return slog.String(a.Key, h.replace(err.Error()))
 		}
-		return slog.String(a.Key, h.replacer.Replace(v.String()))
+		return slog.String(a.Key, h.replace(v.String()))
 	}
 	return a
 }
@@ -81,9 +121,9 @@ func (h *redacting) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for i, a := range attrs {
 		clean[i] = h.attr(a)
 	}
-	return &redacting{h.Handler.WithAttrs(clean), h.replacer}
+	return &redacting{h.Handler.WithAttrs(clean), h.redaction}
 }
 
 func (h *redacting) WithGroup(name string) slog.Handler {
-	return &redacting{h.Handler.WithGroup(h.replacer.Replace(name)), h.replacer}
+	return &redacting{h.Handler.WithGroup(h.replace(name)), h.redaction}
 }

@@ -44,6 +44,9 @@ func TestAccess(t *testing.T) {
 	anybody := access{all(200), all(200), all(200), all(200), all(200)}
 	// No request key opens a page.
 	page := access{local, local, local, local, local}
+	// What is only there with a sign-in to a provider.
+	none := [visits]int{404, 403, 403, 403, 403}
+	missing := access{none, none, none, none, none}
 
 	table := map[string]access{
 		"POST /v1/messages":              client,
@@ -55,13 +58,23 @@ func TestAccess(t *testing.T) {
 		"GET /":                          anybody,
 		"HEAD /":                         anybody,
 
-		"GET /stats":                  page,
-		"GET /api/stats":              page,
-		"GET /api/pool/stats":         page,
-		"GET /api/pool/usage":         page,
-		"GET /api/request-keys/usage": page,
-		"GET /healthz":                anybody,
-		"GET /readyz":                 page,
+		"GET /stats":                   page,
+		"GET /stats/pool":              page,
+		"GET /stats/pool/usage":        page,
+		"GET /stats/request-keys":      page,
+		"GET /stats/assets/stats.css":  page,
+		"GET /stats/assets/stats.js":   page,
+		"GET /api/stats":               page,
+		"GET /api/pool/stats":          page,
+		"GET /api/pool/usage":          page,
+		"GET /api/request-keys/usage":  page,
+		"GET /healthz":                 anybody,
+		"GET /health":                  anybody,
+		"GET /readyz":                  page,
+		"GET /api/status":              page,
+		"GET /api/copilot/diagnostics": missing,
+		"GET /api/copilot/models":      missing,
+		"GET /api/reauth/status":       page,
 	}
 
 	_, url := provider(t)
@@ -157,7 +170,7 @@ func TestLocalRequests(t *testing.T) {
 	t.Parallel()
 	_, url := provider(t)
 	i := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(poolKey(k1, url)))
-	i.server.allowedHosts = []string{"proxy.home.test", "192.168.1.5"}
+	i.admit(func(s *liveState) { s.hosts = []string{"proxy.home.test", "192.168.1.5"} })
 	t.Cleanup(i.Close)
 	for _, c := range []struct {
 		address, host, header string

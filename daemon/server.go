@@ -5,31 +5,44 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"coding-proxy/auth"
+	"coding-proxy/daemon/config"
 	"coding-proxy/proxy"
 	"coding-proxy/web"
 )
 
-// server routes requests to the client endpoints and to the watchers' ones, through what both have in common.
+// server routes requests to the client endpoints, to the watchers' ones and to the admin calls, through what they have
+// in common.
 type server struct {
-	proxy        *proxy.Proxy
-	proxyRoutes  []proxy.Route
-	web          *web.Web
-	webRoutes    []web.Route
-	callers      *auth.Callers
-	allowedHosts []string
-	log          *slog.Logger
-	now          func() time.Time
-	draining     atomic.Bool
+	proxy       *proxy.Proxy
+	proxyRoutes []proxy.Route
+	webRoutes   []web.Route
+	admin       *web.Admin
+	adminRoutes []web.AdminRoute
+	crossOrigin *http.CrossOriginProtection
+	attempts    auth.Attempts
+	token       string // of this start, for admin calls; "" = none
+	show        func(*config.Config) *web.Web
+	log         *slog.Logger
+	now         func() time.Time
+	live        atomic.Pointer[liveState]
+	draining    atomic.Bool
+}
+
+// liveState is what a reload changes. A request keeps what it began with.
+type liveState struct {
+	web     *web.Web
+	callers *auth.Callers
+	hosts   []string // server.allowed_hosts
+}
+
+func (s *server) configure(cfg *config.Config, callers *auth.Callers) {
+	s.live.Store(&liveState{s.show(cfg), callers, cfg.Server.AllowedHosts})
 }
 
 // ServeHTTP is the order of things: trace id, recover, routes, drain and Upgrade, host and origin, request key.
@@ -37,24 +50,48 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	trace := newTrace()
 	w := &tracked{ResponseWriter: rw}
 	defer s.recovered(w, r, trace)
-	if route := web.Find(s.webRoutes, r.URL.Path); route != nil {
-		if refusal := s.notLocal(r); refusal != "" && !route.Public {
-			web.WriteError(w, &web.Error{Status: http.StatusForbidden, Type: "permission_error", Message: refusal})
-			return
-		}
-		s.web.Serve(w, r, route)
+	live := s.live.Load()
+	if s.watcher(w, r, live) {
 		return
 	}
 	e := proxy.Entry{Trace: trace, Started: s.now()}
-	if err := s.admit(r, &e); err != nil {
+	if err := s.admit(r, live, &e); err != nil {
 		s.proxy.Refuse(w, r, e, err)
 		return
 	}
 	s.proxy.Serve(w, r, e)
 }
 
+// watcher serves a page, its JSON or an admin call; it reports whether the request was one.
+func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState) bool {
+	call, id, allow := web.FindAdmin(s.adminRoutes, r.Method, r.URL.Path)
+	route := web.Find(s.webRoutes, r.URL.Path)
+	switch {
+	case call != nil:
+		if refusal := s.administer(r, live); refusal != nil {
+			web.WriteError(w, refusal)
+			return true
+		}
+		s.admin.Serve(w, r, call, id)
+	case route != nil:
+		if !route.Public {
+			if refusal := s.watch(r, live); refusal != nil {
+				web.WriteError(w, refusal)
+				return true
+			}
+		}
+		live.web.Serve(w, r, route)
+	case allow != "":
+		w.Header().Set("Allow", allow)
+		web.WriteError(w, &web.Error{Status: http.StatusMethodNotAllowed, Type: "invalid_request_error", Message: "this path takes " + allow})
+	default:
+		return false
+	}
+	return true
+}
+
 // admit finds the route and the caller of a client's request, or says why it is not served.
-func (s *server) admit(r *http.Request, e *proxy.Entry) (err error) {
+func (s *server) admit(r *http.Request, live *liveState, e *proxy.Entry) (err error) {
 	if s.draining.Load() {
 		return proxy.ErrStopping()
 	}
@@ -65,12 +102,12 @@ func (s *server) admit(r *http.Request, e *proxy.Entry) (err error) {
 	if err != nil || e.Route.Guard == proxy.GuardNone {
 		return err
 	}
-	if s.callers.Open() {
-		if refusal := s.notLocal(r); refusal != "" {
+	if live.callers.Open() {
+		if refusal := notLocal(r, live.hosts); refusal != "" {
 			return proxy.ErrForbidden("no request key is configured, so only this machine is served: " + refusal)
 		}
 	}
-	e.Caller, err = s.callers.Identify(r.Header, r.URL.RawQuery, e.Started)
+	e.Caller, err = live.callers.Identify(r.Header, r.URL.RawQuery, e.Started)
 	return err
 }
 
@@ -125,47 +162,3 @@ func (t *tracked) Write(p []byte) (int, error) {
 
 // Unwrap lets http.ResponseController find the server's own writer.
 func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// notLocal says why a request does not count as this machine's own, "" when it does: a rebound page or a tunnel must
-// neither spend the keys nor read the figures.
-func (s *server) notLocal(r *http.Request) string {
-	addr, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !addr.Addr().Unmap().IsLoopback() {
-		return "the address is not a loopback one"
-	}
-	if !s.localHost(r.Host) {
-		return "the host is neither a loopback one nor in server.allowed_hosts"
-	}
-	for name := range r.Header {
-		switch name {
-		case "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Via":
-			return "the request came through something (header " + strings.ToLower(name) + ")"
-		}
-		if strings.HasPrefix(name, "X-Forwarded-") {
-			return "the request came through something (header " + strings.ToLower(name) + ")"
-		}
-	}
-	for _, origin := range r.Header["Origin"] {
-		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || !s.localHost(u.Host) {
-			return "the origin is a foreign one"
-		}
-	}
-	return ""
-}
-
-// localHost reports whether a Host value, with or without a port, is a loopback one or allowed.
-func (s *server) localHost(host string) bool {
-	name := host
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		name = host[:i]
-	}
-	name = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
-	if name == "localhost" {
-		return true
-	}
-	if a, err := netip.ParseAddr(name); err == nil {
-		return a.Unmap().IsLoopback() || slices.Contains(s.allowedHosts, name)
-	}
-	return name != "" && slices.ContainsFunc(s.allowedHosts, func(h string) bool { return strings.EqualFold(h, name) })
-}

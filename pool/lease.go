@@ -251,7 +251,7 @@ func (p *Pool) stays(now time.Time, i int, w *Want) bool {
 	for j := i + 1; j < len(p.tiers); j++ {
 		t := p.tiers[j]
 		b := p.sessions.get(now, w.Session, t.Name)
-		if t.Strategy != SessionSticky || b == nil || b.active == 0 && (!b.lastSeen.After(here) || now.Sub(b.lastSeen) > coldAfter) {
+		if t.Strategy != SessionSticky || b == nil || b.active == 0 && (!b.lastSeen.After(later(here, b.left)) || now.Sub(b.lastSeen) > coldAfter) {
 			continue
 		}
 		k := t.find(b.key)
@@ -266,6 +266,16 @@ func (p *Pool) stays(now time.Time, i int, w *Want) bool {
 		}
 	}
 	return false
+}
+
+// returned notes that the session is back: no tier behind keeps it for its cache any more.
+func (p *Pool) returned(now time.Time, l *Lease) {
+	i := slices.Index(p.tiers, l.t)
+	for _, t := range p.tiers[i+1:] {
+		if b := p.sessions.get(now, l.want.Session, t.Name); b != nil {
+			b.left = now
+		}
+	}
 }
 
 // leave counts a failure for the breaker of the tier that the request leaves because its attempts there failed, once
@@ -421,6 +431,9 @@ func (l *Lease) Accept() {
 	}
 	if l.t.Strategy == SessionSticky {
 		l.hold(p.sessions.bind(now, l.want.Session, l.t.Name, l.k.ID))
+	}
+	if l.t.Return == ReturnIdle {
+		p.returned(now, l)
 	}
 	if l.probe != 0 || l.asked != 0 {
 		p.wake()

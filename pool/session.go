@@ -18,7 +18,8 @@ type bindingKey struct {
 type binding struct {
 	key      string
 	lastSeen time.Time
-	active   int // leases that are open
+	left     time.Time // when a tier before served the session again
+	active   int       // leases that are open
 }
 
 // sessions has the bindings of a pool; the pool's lock guards it.

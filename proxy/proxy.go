@@ -48,7 +48,37 @@ type settings struct {
 	configured  map[string]*upstream.Upstream // by key id
 	upstreams   map[string]*upstream.Upstream // the same, and those of the keys that the last reload took away
 	passthrough bool                          // some key sends the client's own credential on
-	warm, fresh *http.Transport               // fresh makes a new connection for each request
+	*transports
+}
+
+// transports are shared by all requests and settings for which they are right.
+type transports struct {
+	warm, fresh *http.Transport // fresh makes a new connection for each request
+	users       atomic.Int64    // requests that may use them
+	retired     atomic.Bool     // no further request will
+}
+
+func newTransports(t Timeouts) *transports {
+	x := &transports{warm: newTransport(t), fresh: newTransport(t)}
+	x.fresh.DisableKeepAlives = true
+	return x
+}
+
+// leave ends a request's use. The last one of retired transports closes what they hold.
+func (t *transports) leave() {
+	if t.users.Add(-1) == 0 && t.retired.Load() {
+		t.closeIdle()
+	}
+}
+
+func (t *transports) retire() {
+	t.retired.Store(true)
+	t.closeIdle()
+}
+
+func (t *transports) closeIdle() {
+	t.warm.CloseIdleConnections()
+	t.fresh.CloseIdleConnections()
 }
 
 // New builds the request path over a pool; upstreams has one entry a key of the pool.
@@ -85,14 +115,13 @@ func (p *Proxy) Configure(opt Options, callers *auth.Callers, upstreams map[stri
 		s.passthrough = s.passthrough || u.Passthrough()
 	}
 	if before != nil && before.opt.Timeouts.Connect == opt.Timeouts.Connect {
-		s.warm, s.fresh = before.warm, before.fresh
+		s.transports = before.transports
 	} else {
-		s.warm, s.fresh = newTransport(opt.Timeouts), newTransport(opt.Timeouts)
-		s.fresh.DisableKeepAlives = true
+		s.transports = newTransports(opt.Timeouts)
 	}
 	p.live.Store(s)
-	if before != nil && before.warm != s.warm {
-		before.closeIdle()
+	if before != nil && before.transports != s.transports {
+		before.retire()
 	}
 }
 
@@ -127,11 +156,6 @@ func newTransport(t Timeouts) *http.Transport {
 // CloseIdle closes connections that nobody uses.
 func (p *Proxy) CloseIdle() { p.settings().closeIdle() }
 
-func (s *settings) closeIdle() {
-	s.warm.CloseIdleConnections()
-	s.fresh.CloseIdleConnections()
-}
-
 // InFlight returns how many requests are being served.
 func (p *Proxy) InFlight() int64 { return p.inFlight.Load() }
 
@@ -159,6 +183,8 @@ func (p *Proxy) messages(w http.ResponseWriter, r *http.Request, e Entry) {
 		c.probe(w)
 		return
 	}
+	c.set.users.Add(1)
+	defer c.set.leave()
 	c.writer = newClientWriter(w, p)
 	defer c.close()
 	in := r.WithContext(context.WithValue(r.Context(), callKey{}, c))

@@ -169,6 +169,35 @@ func (s *Stats) Add(r *Record) {
 	s.lines.Put(buf)
 }
 
+// Replay calls each for the journal's records from since on, oldest first. Lines that cannot be read are passed over.
+func (s *Stats) Replay(since time.Time, each func(*Record)) error {
+	names, err := s.journal.names()
+	if err != nil {
+		return err
+	}
+	first := since.AddDate(0, 0, -1).Format(dateForm) + journalSuffix // zones and steps of the clock
+	for _, name := range names {
+		if name < first {
+			continue
+		}
+		if _, err := s.journal.read(name, 0, func(r *Record) {
+			if !r.TS.Before(since) {
+				each(r)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Keep changes for how many days the journal and the aggregate are kept.
+func (s *Stats) Keep(journalDays, usageDays int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opt.JournalDays, s.opt.UsageDays = journalDays, usageDays
+}
+
 // complain logs a disk fault, at most once a minute. The caller holds the lock.
 func (s *Stats) complain(err error) {
 	if now := s.now(); now.Sub(s.complained) >= complainAt {

@@ -11,20 +11,32 @@ import (
 	"coding-proxy/stats"
 )
 
-func (x *Web) apiStats(w http.ResponseWriter, r *http.Request) error {
+// The documents of design/api.md. The pages are drawn from the same ones.
+
+type statsJSON struct {
+	Window string               `json:"window"`
+	From   string               `json:"from"`
+	To     string               `json:"to"`
+	Total  stats.Figures        `json:"total"`
+	Models []stats.ModelFigures `json:"models"`
+	Days   []stats.DayFigures   `json:"days"`
+}
+
+func (x *Web) statsDocument(r *http.Request) (statsJSON, error) {
 	name, days, err := span(r.URL.Query().Get("window"), x.now())
+	if err != nil {
+		return statsJSON{}, err
+	}
+	t := x.stats.Totals(days)
+	return statsJSON{name, days.From, days.To, t.Total, notNil(t.Models), notNil(t.Days)}, nil
+}
+
+func (x *Web) apiStats(w http.ResponseWriter, r *http.Request) error {
+	doc, err := x.statsDocument(r)
 	if err != nil {
 		return err
 	}
-	t := x.stats.Totals(days)
-	writeJSON(w, http.StatusOK, struct {
-		Window string               `json:"window"`
-		From   string               `json:"from"`
-		To     string               `json:"to"`
-		Total  stats.Figures        `json:"total"`
-		Models []stats.ModelFigures `json:"models"`
-		Days   []stats.DayFigures   `json:"days"`
-	}{name, days.From, days.To, t.Total, notNil(t.Models), notNil(t.Days)})
+	writeJSON(w, http.StatusOK, doc)
 	return nil
 }
 
@@ -51,7 +63,10 @@ func optional(s string) *string {
 	return &s
 }
 
-// limit is a limit in JSON: null where there is none. Weighted tokens are rounded.
+// whole rounds weighted tokens.
+func whole(tokens float64) int64 { return int64(math.Round(tokens)) }
+
+// limit is a limit in JSON: null where there is none.
 type limit struct {
 	Limit     *int64   `json:"limit"`
 	Used      int64    `json:"used"`
@@ -61,9 +76,9 @@ type limit struct {
 }
 
 func limitOf(l pool.Limit) limit {
-	out := limit{Used: int64(math.Round(l.Used)), State: l.State()}
+	out := limit{Used: whole(l.Used), State: l.State()}
 	if l.Of > 0 {
-		of, left, ratio := int64(l.Of), max(0, int64(math.Round(l.Of-l.Used))), l.Used/l.Of
+		of, left, ratio := int64(l.Of), max(0, whole(l.Of-l.Used)), l.Used/l.Of
 		out.Limit, out.Left, out.UsedRatio = &of, &left, &ratio
 	}
 	return out
@@ -106,43 +121,84 @@ type keyJSON struct {
 	UpstreamLimits []struct{}  `json:"upstream_limits"`
 }
 
+func keyOf(k pool.KeyView) keyJSON {
+	out := keyJSON{
+		ID: k.ID, Provider: k.Provider, Protocols: notNil(k.Protocols), Enabled: k.Enabled, State: k.State,
+		Reason: optional(k.Reason), Until: moment(k.Until), Streak: k.Streak, InFlight: k.InFlight, Sessions: k.Sessions,
+		LastUsed: moment(k.LastUsed), Today: limitOf(k.Today), Month: limitOf(k.Month), RunsOut: moment(k.RunsOut),
+		Models: []modelJSON{}, UpstreamLimits: []struct{}{},
+	}
+	for _, m := range k.Models {
+		out.Models = append(out.Models, modelJSON{m.Model, "cooling", m.Reason, moment(m.Until)})
+	}
+	return out
+}
+
+type breakerJSON struct {
+	State           string     `json:"state"`
+	Failures        int        `json:"failures"`
+	Successes       int        `json:"successes"`
+	RecoverySeconds float64    `json:"recovery_seconds"`
+	Until           *time.Time `json:"until"`
+}
+
+type guardJSON struct {
+	State      string     `json:"state"`
+	By         *string    `json:"by"`
+	Used       int64      `json:"used"`
+	Budget     int64      `json:"budget"`
+	WeekUsed   int64      `json:"week_used"`
+	WeekBudget int64      `json:"week_budget"`
+	Until      *time.Time `json:"until"`
+}
+
 type tierJSON struct {
-	Name    string     `json:"name"`
-	State   string     `json:"state"`
-	Reason  *string    `json:"reason"`
-	Until   *time.Time `json:"until"`
-	Breaker *struct{}  `json:"breaker"`
-	Guard   *struct{}  `json:"quota_guard"`
-	Keys    []keyJSON  `json:"keys"`
+	Name    string       `json:"name"`
+	State   string       `json:"state"`
+	Reason  *string      `json:"reason"`
+	Until   *time.Time   `json:"until"`
+	Breaker *breakerJSON `json:"breaker"`
+	Guard   *guardJSON   `json:"quota_guard"`
+	Keys    []keyJSON    `json:"keys"`
+}
+
+func tierStateOf(t pool.TierView) tierJSON {
+	out := tierJSON{Name: t.Name, State: "open", Reason: optional(t.Reason), Until: moment(t.Until), Keys: []keyJSON{}}
+	if t.Refuses {
+		out.State = "refusing"
+	}
+	if b := t.Breaker; b != nil {
+		out.Breaker = &breakerJSON{b.State, b.Failures, b.Successes, b.Recovery.Seconds(), moment(b.Until)}
+	}
+	if g := t.Guard; g != nil {
+		out.Guard = &guardJSON{g.State, optional(g.By), whole(g.Used), whole(g.Budget), whole(g.WeekUsed), whole(g.WeekBudget), moment(g.Until)}
+	}
+	for _, k := range t.Keys {
+		out.Keys = append(out.Keys, keyOf(k))
+	}
+	return out
+}
+
+type poolJSON struct {
+	Now      time.Time  `json:"now"`
+	State    string     `json:"state"`
+	Today    limit      `json:"today"`
+	Month    limit      `json:"month"`
+	NextFree *time.Time `json:"next_free"`
+	Tiers    []tierJSON `json:"tiers"`
+}
+
+func (x *Web) poolDocument() poolJSON {
+	v := x.pool.View()
+	out := poolJSON{v.Now, poolState(v), limitOf(v.Today), limitOf(v.Month), moment(v.NextFree), []tierJSON{}}
+	for _, t := range v.Tiers {
+		out.Tiers = append(out.Tiers, tierStateOf(t))
+	}
+	return out
 }
 
 func (x *Web) apiPool(w http.ResponseWriter, _ *http.Request) error {
-	v := x.pool.View()
-	out := struct {
-		Now      time.Time  `json:"now"`
-		State    string     `json:"state"`
-		Today    limit      `json:"today"`
-		Month    limit      `json:"month"`
-		NextFree *time.Time `json:"next_free"`
-		Tiers    []tierJSON `json:"tiers"`
-	}{v.Now, poolState(v), limitOf(v.Today), limitOf(v.Month), moment(v.NextFree), []tierJSON{}}
-	for _, t := range v.Tiers {
-		tj := tierJSON{Name: t.Name, State: "open", Keys: []keyJSON{}}
-		for _, k := range t.Keys {
-			kj := keyJSON{
-				ID: k.ID, Provider: k.Provider, Protocols: notNil(k.Protocols), Enabled: k.Enabled, State: k.State,
-				Reason: optional(k.Reason), Until: moment(k.Until), Streak: k.Streak, InFlight: k.InFlight, Sessions: k.Sessions,
-				LastUsed: moment(k.LastUsed), Today: limitOf(k.Today), Month: limitOf(k.Month), RunsOut: moment(k.RunsOut),
-				Models: []modelJSON{}, UpstreamLimits: []struct{}{},
-			}
-			for _, m := range k.Models {
-				kj.Models = append(kj.Models, modelJSON{m.Model, "cooling", m.Reason, moment(m.Until)})
-			}
-			tj.Keys = append(tj.Keys, kj)
-		}
-		out.Tiers = append(out.Tiers, tj)
-	}
-	writeJSON(w, http.StatusOK, out)
+	writeJSON(w, http.StatusOK, x.poolDocument())
 	return nil
 }
 
@@ -158,11 +214,15 @@ type keyUsage struct {
 	Windows    windows `json:"windows"`
 }
 
-// apiPoolUsage lists the configured keys in their order, then those that only the statistics still know.
-func (x *Web) apiPoolUsage(w http.ResponseWriter, _ *http.Request) error {
-	now := x.now()
-	used := x.stats.KeyWindows(now)
-	keys := []keyUsage{}
+type usageJSON struct {
+	Now  time.Time  `json:"now"`
+	Keys []keyUsage `json:"keys"`
+}
+
+// usageDocument lists the configured keys in their order, then those that only the statistics still know.
+func (x *Web) usageDocument() usageJSON {
+	out := usageJSON{x.now(), []keyUsage{}}
+	used := x.stats.KeyWindows(out.Now)
 	for _, t := range x.pool.View().Tiers {
 		for _, k := range t.Keys {
 			u := keyUsage{ID: k.ID, Tier: t.Name, Provider: k.Provider, Configured: true,
@@ -171,16 +231,17 @@ func (x *Web) apiPoolUsage(w http.ResponseWriter, _ *http.Request) error {
 				u.Windows = *w
 			}
 			delete(used, k.ID)
-			keys = append(keys, u)
+			out.Keys = append(out.Keys, u)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(used)) {
-		keys = append(keys, keyUsage{ID: id, Windows: *used[id]})
+		out.Keys = append(out.Keys, keyUsage{ID: id, Windows: *used[id]})
 	}
-	writeJSON(w, http.StatusOK, struct {
-		Now  time.Time  `json:"now"`
-		Keys []keyUsage `json:"keys"`
-	}{now, keys})
+	return out
+}
+
+func (x *Web) apiPoolUsage(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, x.usageDocument())
 	return nil
 }
 
@@ -191,25 +252,30 @@ type callerUsage struct {
 	Windows    windows `json:"windows"`
 }
 
-// apiCallers lists the configured callers, then those that are gone.
-func (x *Web) apiCallers(w http.ResponseWriter, _ *http.Request) error {
-	now := x.now()
-	used := x.stats.CallerWindows(now)
-	callers := []callerUsage{}
+type callersJSON struct {
+	Now     time.Time     `json:"now"`
+	Callers []callerUsage `json:"callers"`
+}
+
+// callersDocument lists the configured callers, then those that are gone.
+func (x *Web) callersDocument() callersJSON {
+	out := callersJSON{x.now(), []callerUsage{}}
+	used := x.stats.CallerWindows(out.Now)
 	for _, k := range x.callers {
 		u := callerUsage{Code: k.Code, Group: k.Group, Configured: true}
 		if w := used[k.Code]; w != nil {
 			u.Windows = *w
 		}
 		delete(used, k.Code)
-		callers = append(callers, u)
+		out.Callers = append(out.Callers, u)
 	}
 	for _, code := range slices.Sorted(maps.Keys(used)) {
-		callers = append(callers, callerUsage{Code: code, Windows: *used[code]})
+		out.Callers = append(out.Callers, callerUsage{Code: code, Windows: *used[code]})
 	}
-	writeJSON(w, http.StatusOK, struct {
-		Now     time.Time     `json:"now"`
-		Callers []callerUsage `json:"callers"`
-	}{now, callers})
+	return out
+}
+
+func (x *Web) apiCallers(w http.ResponseWriter, _ *http.Request) error {
+	writeJSON(w, http.StatusOK, x.callersDocument())
 	return nil
 }

@@ -2,81 +2,241 @@ package web
 
 import (
 	"bytes"
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
+	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 
 	"coding-proxy/pool"
-	"coding-proxy/stats"
 )
 
-//go:embed stats.html
-var statsHTML string
+//go:embed *.html
+var templates embed.FS
 
 //go:embed stats.css
-var statsCSS string
+var styleSheet string
 
-// page is the statistics page: one document, no script, nothing fetched.
-type page struct {
-	template *template.Template
-	policy   string
-}
+//go:embed stats.js
+var scriptText string
 
-func newPage() *page {
-	sum := sha256.Sum256([]byte(statsCSS))
-	t := template.Must(template.New("stats").Funcs(template.FuncMap{
-		"n": grouped, "usd": usd, "css": func() template.CSS { return template.CSS(statsCSS) },
-	}).Parse(statsHTML))
-	return &page{t, "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
-}
+const (
+	cssPath    = "/stats/assets/stats.css"
+	scriptPath = "/stats/assets/stats.js"
 
-// grouped writes 1234567 as 1,234,567.
-func grouped(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
+	// policy lets the pages load their own two files and ask their own origin, and nothing else.
+	policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+// The pages, by the key of their title without "page.".
+const (
+	pageStats  = "stats"
+	pagePool   = "pool"
+	pageUsage  = "usage"
+	pageCaller = "caller"
+)
+
+func pageNames() []string { return []string{pageStats, pagePool, pageUsage, pageCaller} }
+
+// pagePath is where a page is, and where its document.
+func pagePath(name string) (page, api string) {
+	switch name {
+	case pagePool:
+		return "/stats/pool", "/api/pool/stats"
+	case pageUsage:
+		return "/stats/pool/usage", "/api/pool/usage"
+	case pageCaller:
+		return "/stats/request-keys", "/api/request-keys/usage"
 	}
-	return s
+	return "/stats", "/api/stats"
 }
 
-func usd(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-
-type windowLink struct {
-	Name, Label string
-	Current     bool
+// pages are the templates by page and language, and the texts by language.
+type pages struct {
+	templates map[pageKey]*template.Template
+	texts     map[lang]*translator
 }
 
-// statsPage shows the same figures as /api/stats, by model.
-func (x *Web) statsPage(w http.ResponseWriter, r *http.Request) error {
-	name, days, err := span(r.URL.Query().Get("window"), x.now())
+type pageKey struct {
+	page string
+	lang lang
+}
+
+func newPages() pages {
+	out := pages{map[pageKey]*template.Template{}, map[lang]*translator{}}
+	for _, l := range langs() {
+		tr := newTranslator(l)
+		out.texts[l] = tr
+		for _, name := range pageNames() {
+			t := template.New("layout.html").Funcs(functions(tr))
+			out.templates[pageKey{name, l}] = template.Must(t.ParseFS(templates, "layout.html", name+".html"))
+		}
+	}
+	return out
+}
+
+// functions are what the templates of one language call.
+func functions(tr *translator) template.FuncMap {
+	return template.FuncMap{
+		"t": tr.text, "th": tr.html, "at": at, "n": number, "grouped": grouped, "ratio": ratio, "seconds": seconds, "cells": cells, "word": tr.word, "tone": tone,
+		"windows": windowRows, "percent": func(v *float64) string { return percent(*v) }, "inc": func(i int) int { return i + 1 },
+		"stamp": func(v time.Time) string { return v.Format(time.RFC3339Nano) },
+		"left":  func(now, v time.Time) string { return remaining(tr.phrases["day"].in(tr.lang), now, v) },
+		"mark":  func(path, kind, word string) marked { return marked{path, kind, word} },
+		"time":  func(path string, now, v time.Time) template.HTML { return timeElement(tr.lang, path, now, v) },
+		"when":  func(path string, now time.Time, t *time.Time) timed { return timed{path, now, *t} },
+		"bar":   func(path, label string, l limit) barred { return barred{path, label, l, false} },
+		"brief": func(path, label string, l limit) barred { return barred{path, label, l, true} },
+		"gauge": func(label string, used, budget int64) barred {
+			return barred{"", label, limitOf(pool.Limit{Of: float64(budget), Used: float64(used)}), false}
+		},
+		"key":  func(now time.Time, path string, k keyJSON) keyed { return keyed{path, now, k} },
+		"text": func(s *string) string { return *s },
+	}
+}
+
+// What the shared templates of layout.html take.
+type (
+	marked struct{ Path, Kind, Word string }
+	timed  struct {
+		Path    string
+		Now, At time.Time
+	}
+	keyed struct {
+		Path string
+		Now  time.Time
+		Key  keyJSON
+	}
+	barred struct {
+		Path, Label string
+		Limit       limit
+		Word        bool // say how full it is, where that is worth a word
+	}
+)
+
+// Of is where the bar ends, Tight and Over where it changes its colour (pool.Limit.State).
+func (b barred) Of() int64    { return *b.Limit.Limit }
+func (b barred) Tight() int64 { return (4**b.Limit.Limit + 4) / 5 }
+func (b barred) Over() int64  { return max(*b.Limit.Limit-1, 0) }
+
+type link struct {
+	Href, Text, Lang string
+	Current          bool
+}
+
+// view is what layout.html draws.
+type view struct {
+	Lang, Page, API       string
+	Now                   time.Time
+	Pages, Langs, Windows []link
+	Columns               []string
+	Doc                   any
+}
+
+// show draws a page around a document.
+func (x *Web) show(w http.ResponseWriter, r *http.Request, page string, now time.Time, doc any) error {
+	l, chosen, err := language(r)
 	if err != nil {
 		return err
 	}
-	var links []windowLink
-	for _, l := range [][2]string{
-		{"today", "Today"}, {"week", "This week"}, {"month", "This month"}, {"last_week", "Last week"}, {"last_month", "Last month"},
-	} {
-		links = append(links, windowLink{l[0], l[1], l[0] == name})
-	}
-	v := x.pool.View()
+	v := view{Lang: l.tag(), Page: page, Now: now, Doc: doc, Langs: langLinks(r, l), Columns: columnNames(figuresOf(doc))}
+	v.link(x.pages.texts[l], chosen)
 	var buf bytes.Buffer
-	if err := x.page.template.Execute(&buf, struct {
-		Links     []windowLink
-		Days      stats.Range
-		Totals    stats.Totals
-		PoolState string
-		Pool      pool.View
-	}{links, days, x.stats.Totals(days), poolState(v), v}); err != nil {
-		return err
+	if err := x.pages.templates[pageKey{page, l}].Execute(&buf, v); err != nil {
+		return fmt.Errorf("page %s: %w", page, err)
+	}
+	if chosen {
+		remember(w, l)
 	}
 	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", x.page.policy)
+	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(buf.Bytes()) // a browser that is gone needs no error
+	h.Set("Content-Language", l.tag())
+	h.Set("Vary", "Accept-Language, Cookie")
+	writeText(w, "text/html; charset=utf-8", buf.Bytes())
+	return nil
+}
+
+// link makes the links to the pages, the windows and the document. A language that was chosen goes along.
+func (v *view) link(tr *translator, chosen bool) {
+	keep := url.Values{}
+	if chosen {
+		keep.Set("lang", string(tr.lang))
+	}
+	for _, name := range pageNames() {
+		path, _ := pagePath(name)
+		v.Pages = append(v.Pages, link{Href: href(path, keep), Text: tr.phrases["page."+name].in(tr.lang), Current: name == v.Page})
+	}
+	self, api := pagePath(v.Page)
+	v.API = api
+	s, ok := v.Doc.(statsJSON)
+	if !ok {
+		return
+	}
+	for _, name := range []string{"today", "week", "month", "last_week", "last_month"} {
+		keep.Set("window", name)
+		v.Windows = append(v.Windows, link{Href: href(self, keep), Text: tr.phrases["window."+name].in(tr.lang), Current: name == s.Window})
+	}
+	v.API = href(api, url.Values{"window": {s.Window}})
+}
+
+// langLinks lead to the same page in each language.
+func langLinks(r *http.Request, now lang) []link {
+	names := map[lang]string{english: "English", chinese: "中文"}
+	var out []link
+	for _, l := range langs() {
+		q := r.URL.Query()
+		q.Set("lang", string(l))
+		out = append(out, link{Href: href(r.URL.Path, q), Text: names[l], Lang: l.tag(), Current: l == now})
+	}
+	return out
+}
+
+func href(path string, q url.Values) string {
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+func writeText(w http.ResponseWriter, kind string, data []byte) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // a browser that is gone needs no error
+}
+
+func (x *Web) statsPage(w http.ResponseWriter, r *http.Request) error {
+	doc, err := x.statsDocument(r)
+	if err != nil {
+		return err
+	}
+	return x.show(w, r, pageStats, x.now(), doc)
+}
+
+func (x *Web) poolPage(w http.ResponseWriter, r *http.Request) error {
+	doc := x.poolDocument()
+	return x.show(w, r, pagePool, doc.Now, doc)
+}
+
+func (x *Web) usagePage(w http.ResponseWriter, r *http.Request) error {
+	doc := x.usageDocument()
+	return x.show(w, r, pageUsage, doc.Now, doc)
+}
+
+func (x *Web) callersPage(w http.ResponseWriter, r *http.Request) error {
+	doc := x.callersDocument()
+	return x.show(w, r, pageCaller, doc.Now, doc)
+}
+
+func (x *Web) css(w http.ResponseWriter, _ *http.Request) error {
+	writeText(w, "text/css; charset=utf-8", []byte(styleSheet))
+	return nil
+}
+
+func (x *Web) script(w http.ResponseWriter, _ *http.Request) error {
+	writeText(w, "text/javascript; charset=utf-8", []byte(scriptText))
 	return nil
 }

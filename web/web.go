@@ -33,12 +33,12 @@ type Web struct {
 	stats   Stats
 	callers []auth.RequestKey
 	now     func() time.Time
-	page    *page
+	pages   pages
 }
 
 // New returns the watchers' endpoints.
 func New(p Pool, s Stats, callers []auth.RequestKey, now func() time.Time) *Web {
-	return &Web{pool: p, stats: s, callers: callers, now: now, page: newPage()}
+	return &Web{pool: p, stats: s, callers: callers, now: now, pages: newPages()}
 }
 
 // Route is one watchers' endpoint.
@@ -52,13 +52,23 @@ type Route struct {
 // Routes are the watchers' endpoints; all take GET and HEAD.
 func Routes() []Route {
 	return []Route{
-		{Path: "/stats", params: []string{"window"}, handle: (*Web).statsPage},
+		{Path: "/stats", params: []string{"window", "lang"}, handle: (*Web).statsPage},
+		{Path: "/stats/pool", params: []string{"lang"}, handle: (*Web).poolPage},
+		{Path: "/stats/pool/usage", params: []string{"lang"}, handle: (*Web).usagePage},
+		{Path: "/stats/request-keys", params: []string{"lang"}, handle: (*Web).callersPage},
+		{Path: cssPath, handle: (*Web).css},
+		{Path: scriptPath, handle: (*Web).script},
 		{Path: "/api/stats", params: []string{"window"}, handle: (*Web).apiStats},
 		{Path: "/api/pool/stats", handle: (*Web).apiPool},
 		{Path: "/api/pool/usage", handle: (*Web).apiPoolUsage},
 		{Path: "/api/request-keys/usage", handle: (*Web).apiCallers},
 		{Path: "/healthz", Public: true, handle: (*Web).healthz},
 		{Path: "/readyz", handle: (*Web).readyz},
+		{Path: "/health", Public: true, handle: (*Web).health},
+		{Path: "/api/status", handle: (*Web).status},
+		{Path: "/api/copilot/diagnostics", handle: (*Web).noCopilot},
+		{Path: "/api/copilot/models", handle: (*Web).noCopilot},
+		{Path: "/api/reauth/status", handle: (*Web).reauthStatus},
 	}
 }
 

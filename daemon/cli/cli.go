@@ -2,16 +2,10 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"runtime/debug"
-	"syscall"
 
+	"coding-proxy/daemon"
 	"coding-proxy/daemon/config"
 )
 
@@ -20,6 +14,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitAbsent = 3 // not running
 )
 
 // Environment is what the process gives a command.
@@ -37,11 +32,22 @@ answers, and when a key fails the next one does.
 Usage: coding-proxy [command] [flags]
 
   serve     run in the foreground (the default)
+  start     run in the background
+  stop      end what runs in the background, after the requests in flight
+  restart   stop and start, if the configuration is good
+  status    is it running, where, and how are its tiers and keys
+  check     say everything that is wrong with the configuration; --live tries each key
+  route     say where a request would go, without sending it
+  reload    read the configuration again
+  reset     forget cooldowns, breakers and quota guards: of all, or of one KEY or TIER
+  enable    use a KEY again
+  disable   use a KEY no more, until the next reload
   demo      show it at work with simulated providers: no key, no network
   version   print the version
   help      print this text
 
 Each command explains its flags with -h.
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 not running.
 `
 
 // command is one word of the command line.
@@ -51,10 +57,17 @@ type command struct {
 }
 
 func commands() []command {
-	return []command{{"serve", serve}, {"demo", runDemo}, {"version", version}, {"help", help}}
+	return []command{
+		{"serve", serve},
+		{"start", start}, {"stop", stop}, {"restart", restart}, {"status", status},
+		{"check", check}, {"route", route},
+		{"reload", reload}, {"reset", reset}, {"enable", enable}, {"disable", disable},
+		{"demo", runDemo}, {"version", version}, {"help", help},
+	}
 }
 
-// Main runs the command that args name and returns the exit code: 0 done, 1 failed, 2 wrong use.
+// Main runs the command that args name and returns the exit code: 0 done, 1 failed, 2 wrong use, 3 not
+// running.
 func Main(args []string, env Environment) int {
 	name := "serve"
 	if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
@@ -83,60 +96,6 @@ func help(_ []string, env Environment) int {
 }
 
 func version(_ []string, env Environment) int {
-	v, revision := "devel", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Version != "" && info.Main.Version != "(devel)" {
-			v = info.Main.Version
-		}
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-				revision = " " + s.Value[:12]
-			}
-		}
-		revision += " " + info.GoVersion
-	}
-	fmt.Fprintf(env.Stdout, "coding-proxy %s%s\n", v, revision)
+	fmt.Fprintln(env.Stdout, "coding-proxy", daemon.Version())
 	return exitDone
-}
-
-// parse reads flags. It returns done with the exit code when there is nothing more to do: help was asked for, or the
-// use was wrong.
-func parse(fs *flag.FlagSet, args []string, env Environment) (code int, done bool) {
-	fs.SetOutput(env.Stderr)
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitDone, true
-	case err != nil:
-		return exitUsage, true
-	case fs.NArg() > 0:
-		fmt.Fprintf(env.Stderr, "coding-proxy %s: unexpected argument %q\n", fs.Name(), fs.Arg(0))
-		return exitUsage, true
-	}
-	return 0, false
-}
-
-// signals returns a context that ends with the first SIGINT or SIGTERM, and one that ends with the second.
-func signals() (first, second context.Context, stop func()) {
-	first, endFirst := context.WithCancel(context.Background())
-	second, endSecond := context.WithCancel(context.Background())
-	ch := make(chan os.Signal, 2)
-	signal.Notify(ch, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
-	go func() {
-		for _, end := range []context.CancelFunc{endFirst, endSecond} {
-			select {
-			case <-ch:
-				end()
-			case <-done:
-				return
-			}
-		}
-	}()
-	return first, second, func() {
-		signal.Stop(ch)
-		close(done)
-		endFirst()
-		endSecond()
-	}
 }

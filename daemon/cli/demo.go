@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"coding-proxy/daemon"
 	"coding-proxy/daemon/config"
@@ -46,24 +47,62 @@ func runDemo(args []string, env Environment) int {
 // demoRequest is one request of the demo.
 type demoRequest struct {
 	title   string
+	before  func()        // what happens at the providers first
+	wait    time.Duration // and how long it takes
 	path    string
 	session string
 	body    string
 }
 
-func demoRequests() []demoRequest {
+// demoRequests are the requests, and what happens at provider A between them.
+func demoRequests(a *demo.Provider) []demoRequest {
+	down := func() {
+		a.Always(demo.Step{Status: 529, Message: "simulated overload", Header: http.Header{"Retry-After": {"1"}}})
+	}
+	up := func() {
+		a.Always(demo.Step{Text: "Back at provider A."})
+		a.Push(demo.Step{Text: "Back at provider A."}, demo.Step{Status: http.StatusBadRequest, Message: "prompt is too long: 2000000 tokens > 200000 maximum"})
+	}
 	message := func(text string, stream bool) string {
 		return fmt.Sprintf(`{"model":%q,"max_tokens":256,"stream":%t,"messages":[{"role":"user","content":%q}]}`, demoModel, stream, text)
 	}
 	const ask = "/v1/messages"
 	return []demoRequest{
-		{"a first question; key-a is rate-limited", ask, "monday", message("What is a key pool?", false)},
-		{"the same conversation goes on, as a stream", ask, "monday", message("And what is a session?", true)},
-		{"another conversation", ask, "tuesday", message("Name three strategies.", true)},
-		{"a prompt that is too long: the client's own fault", ask, "wednesday", message("(imagine two million tokens)", false)},
-		{"how many tokens would this be?", ask + "/count_tokens", "", `{"model":"` + demoModel + `","messages":[{"role":"user","content":"How long is this?"}]}`},
-		{"is anybody there? (one token)", ask, "", `{"model":"` + demoModel + `","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`},
+		{title: "a first question; key-a is rate-limited", path: ask, session: "monday", body: message("What is a key pool?", false)},
+		{title: "the same conversation goes on, as a stream", path: ask, session: "monday", body: message("And what is a session?", true)},
+		{title: "provider A goes down: the next tier serves, under its own model's name", before: down,
+			path: ask, session: "monday", body: message("Name three strategies.", true)},
+		{title: "its breaker is open: nobody waits for it any more", wait: demoCooldown,
+			path: ask, session: "tuesday", body: message("What is a breaker?", false)},
+		{title: "provider A is back: one request tries it, and it has its conversations again", before: up, wait: demoRecovery,
+			path: ask, session: "monday", body: message("Where were we?", true)},
+		{title: "a prompt that is too long: the client's own fault", path: ask, session: "wednesday", body: message("(imagine two million tokens)", false)},
+		{title: "how many tokens would this be?", path: ask + "/count_tokens", body: `{"model":"` + demoModel + `","messages":[{"role":"user","content":"How long is this?"}]}`},
+		{title: "is anybody there? (one token)", path: ask, body: `{"model":"` + demoModel + `","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`},
 	}
+}
+
+// The demo's breaker is open for a moment only, so that nobody has to wait for its end.
+const (
+	demoCooldown = 1200 * time.Millisecond // a cooldown of one second, and its jitter
+	demoRecovery = 1500 * time.Millisecond // what then is left of the breaker's two seconds, and more
+)
+
+// demoProviders are the two keys of provider A and the one of provider B.
+func demoProviders() (a1, a2, b *demo.Provider) {
+	a1 = demo.New(demo.Options{Name: "provider A, first key", Keys: []string{"sim-credential-a"}})
+	a2 = demo.New(demo.Options{Name: "provider A, second key", Keys: []string{"sim-credential-b"}})
+	b = demo.New(demo.Options{Name: "provider B", Keys: []string{"sim-credential-c"}})
+	a1.Always(demo.Step{Status: http.StatusTooManyRequests, Message: "simulated rate limit", Header: http.Header{"Retry-After": {"120"}}})
+	a2.Push(
+		demo.Step{Text: "A pool of keys that answers as one."},
+		demo.Step{Text: "One conversation, kept on one key so that the prompt cache stays warm."},
+	)
+	b.Push(
+		demo.Step{Text: "session-sticky, fill-first, round-robin."},
+		demo.Step{Text: "What keeps a broken provider from being asked."},
+	)
+	return a1, a2, b
 }
 
 func demonstrate(ctx, force context.Context, once bool, env Environment) error {
@@ -72,25 +111,17 @@ func demonstrate(ctx, force context.Context, once bool, env Environment) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	a, b := demo.New(demo.Options{Name: "provider A", Keys: []string{"sim-credential-a"}}), demo.New(demo.Options{Name: "provider B", Keys: []string{"sim-credential-b"}})
-	a.Always(demo.Step{Status: http.StatusTooManyRequests, Message: "simulated rate limit", Header: http.Header{"Retry-After": {"120"}}})
-	b.Push(
-		demo.Step{Text: "A pool of keys that answers as one."},
-		demo.Step{Text: "One conversation, kept on one key so that the prompt cache stays warm."},
-		demo.Step{Text: "session-sticky, fill-first, round-robin."},
-		demo.Step{Status: http.StatusBadRequest, Message: "prompt is too long: 2000000 tokens > 200000 maximum"},
-	)
-	urlA, stopA, err := listen(a)
-	if err != nil {
-		return err
+	a1, a2, b := demoProviders()
+	var urls []string
+	for _, p := range []*demo.Provider{a1, a2, b} {
+		url, stop, err := listen(p)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		urls = append(urls, url)
 	}
-	defer stopA()
-	urlB, stopB, err := listen(b)
-	if err != nil {
-		return err
-	}
-	defer stopB()
-	cfg, err := demoConfig(dir, urlA, urlB)
+	cfg, err := demoConfig(dir, urls)
 	if err != nil {
 		return err
 	}
@@ -104,23 +135,24 @@ func demonstrate(ctx, force context.Context, once bool, env Environment) error {
 	go func() { served <- d.Serve(serving, force) }()
 	proxyURL := "http://" + d.Addr()
 	out := env.Stdout
-	fmt.Fprintf(out, "Two simulated providers, each with one key: key-a answers 429 to everything, key-b works.\ncoding-proxy stands before them at %s, first key first.\n\n", proxyURL)
-	if err := ask(ctx, out, proxyURL, filepath.Join(dir, "data", "journal")); err != nil {
+	fmt.Fprintf(out, "Simulated providers: A with two keys, of which key-a answers 429 to everything, and B with one.\n"+
+		"coding-proxy stands before them at %s, a chain of two tiers: first, then second.\n\n", proxyURL)
+	if err := ask(ctx, out, proxyURL, filepath.Join(dir, "data", "journal"), demoRequests(a2)); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "What arrived: provider A %d requests, provider B %d.\n", len(a.Requests()), len(b.Requests()))
+	fmt.Fprintf(out, "What arrived: provider A %d requests, provider B %d.\n", len(a1.Requests())+len(a2.Requests()), len(b.Requests()))
 	if err := tellUsage(ctx, out, proxyURL); err != nil {
 		return err
 	}
 	if !once {
-		fmt.Fprintf(out, "\nLook at %s/stats (Ctrl-C ends the demo).\n", proxyURL)
+		fmt.Fprintf(out, "\nLook at %s/stats/pool (Ctrl-C ends the demo).\n", proxyURL)
 		select {
 		case <-ctx.Done():
 		case err := <-served:
 			return err
 		}
 	} else {
-		fmt.Fprintf(out, "\nThe statistics page was at %s/stats; without --once the demo stays up.\n", proxyURL)
+		fmt.Fprintf(out, "\nThe pages were at %s/stats; without --once the demo stays up.\n", proxyURL)
 	}
 	end()
 	return <-served
@@ -138,19 +170,22 @@ func listen(h http.Handler) (url string, stop func(), err error) {
 }
 
 // demoConfig writes a configuration file and reads it, as a user's would be.
-func demoConfig(dir, urlA, urlB string) (*config.Config, error) {
+func demoConfig(dir string, urls []string) (*config.Config, error) {
 	path := filepath.Join(dir, "config.json")
+	key := func(id, tier, url, secret string) string {
+		return fmt.Sprintf(`{"id": %q, "tier": %q, "provider": "simulated", "protocol": "anthropic", "base_url": %q, "api_key": %q, "daily_limit_tokens": 1000000}`,
+			id, tier, url, secret)
+	}
 	text := fmt.Sprintf(`{
   "server": {"port": 0, "data_dir": %q},
   "auth": {"request_keys": [{"code": "laptop", "api_key": %q}]},
-  "pool": {
-    "strategy": "fill-first",
-    "keys": [
-      {"id": "key-a", "provider": "simulated", "protocol": "anthropic", "base_url": %q, "api_key": "sim-credential-a", "daily_limit_tokens": 1000000},
-      {"id": "key-b", "provider": "simulated", "protocol": "anthropic", "base_url": %q, "api_key": "sim-credential-b", "daily_limit_tokens": 1000000}
-    ]
-  }
-}`, filepath.Join(dir, "data"), demoRequestKey, urlA, urlB)
+  "tiers": [
+    {"name": "first", "circuit_breaker": {"failure_threshold": 1, "recovery_timeout_seconds": 2, "success_threshold": 1}},
+    {"name": "second", "model_mapping": [{"pattern": "claude-*", "target": "glm-5.1"}]}
+  ],
+  "pool": {"strategy": "fill-first", "keys": [%s, %s, %s]}
+}`, filepath.Join(dir, "data"), demoRequestKey, key("key-a", "first", urls[0], "sim-credential-a"),
+		key("key-b", "first", urls[1], "sim-credential-b"), key("key-c", "second", urls[2], "sim-credential-c"))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -158,10 +193,16 @@ func demoConfig(dir, urlA, urlB string) (*config.Config, error) {
 }
 
 // ask sends the demo's requests and tells of each what the client saw and, from the journal, the way it took.
-func ask(ctx context.Context, out io.Writer, proxyURL, journal string) error {
+func ask(ctx context.Context, out io.Writer, proxyURL, journal string, requests []demoRequest) error {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	for i, q := range demoRequests() {
+	for i, q := range requests {
+		if q.before != nil {
+			q.before()
+		}
+		if err := pause(ctx, q.wait); err != nil {
+			return err
+		}
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, proxyURL+q.path, strings.NewReader(q.body))
 		if err != nil {
 			return err
@@ -184,11 +225,27 @@ func ask(ctx context.Context, out io.Writer, proxyURL, journal string) error {
 		}
 		fmt.Fprintf(out, "%d. %s\n   the client got  %d %s\n   the way         %s\n", i+1, q.title, resp.StatusCode, gist(body), path(line))
 		if line.InputTokens > 0 {
-			fmt.Fprintf(out, "   counted         %d tokens in, %d out, for caller %q and key %q\n", line.InputTokens, line.OutputTokens, line.Caller, line.Key)
+			fmt.Fprintf(out, "   counted         %d tokens in, %d out, for caller %q and key %q", line.InputTokens, line.OutputTokens, line.Caller, line.Key)
+			if line.UpstreamModel != line.Requested {
+				fmt.Fprintf(out, ", as %s", line.UpstreamModel)
+			}
+			fmt.Fprintln(out)
 		}
 	}
 	fmt.Fprintln(out)
 	return nil
+}
+
+// pause waits, or returns why it ends early.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // lastRecord reads the journal's newest line.
@@ -212,7 +269,11 @@ func path(r stats.Record) string {
 	}
 	var parts []string
 	for _, s := range r.Skipped {
-		parts = append(parts, fmt.Sprintf("%s passed over (%s)", s.Key, s.Gate))
+		what := s.Key
+		if what == "" {
+			what = "tier " + s.Tier
+		}
+		parts = append(parts, fmt.Sprintf("%s passed over (%s)", what, s.Gate))
 	}
 	for _, a := range r.Attempts {
 		text := fmt.Sprintf("%s answered %d", a.Key, a.Status)

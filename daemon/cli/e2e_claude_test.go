@@ -28,6 +28,7 @@ func (c *e2eClients) testClaude(t *testing.T) {
 	t.Run("live stream", c.testClaudeStream)
 	t.Run("session stays on its key", c.testClaudeSession)
 	t.Run("429 that nobody sees", c.testClaudeRateLimit)
+	t.Run("a tier that goes down and comes back", c.testClaudeTierDown)
 	t.Run("broken streams", c.testClaudeBroken)
 	t.Run("its own fallback", c.testClaudeFallback)
 	t.Run("count_tokens", c.testClaudeCount)
@@ -200,6 +201,37 @@ func (c *e2eClients) testClaudeStream(t *testing.T) {
 	if strings.Join(pieces, "|") != "The |walrus |says |hi." || result.Result != e2eAnswer {
 		t.Errorf("pieces %q, result %q, %v", pieces, result.Result, err)
 	}
+}
+
+// testClaudeTierDown: the first tier is overloaded; the second serves under its own model's name, at once from the next
+// turn on, until the first is back.
+func (c *e2eClients) testClaudeTierDown(t *testing.T) {
+	first, second := e2eServe(t, "k1"), e2eServe(t, "k2")
+	first.key.Tier, second.key.Tier = "first", "second"
+	first.Always(demo.Step{Status: 529})
+	p := c.startChain(t, "session-sticky", `[{"name":"first","circuit_breaker":{"failure_threshold":1}},
+		{"name":"second","model_mapping":[{"pattern":"claude-*","target":"glm-5.1"}]}]`, first, second)
+	u := c.user(t, p)
+	answer := u.ask(t, nil)
+	answer.wantAnswer(t)
+	line := p.last(t, 1)
+	if line.Key != "k2" || line.Model != "glm-5.1" || len(line.Attempts) != 2 || line.Attempts[0].Key != "k1" || line.Attempts[0].Status != 529 {
+		t.Fatalf("journal: %+v", line)
+	}
+	next := func(n int, key, model string) {
+		t.Helper()
+		u.ask(t, nil, "--resume", answer.Session).wantAnswer(t)
+		if line := p.last(t, n); line.Key != key || line.Model != model || len(line.Attempts) != 1 {
+			t.Errorf("journal: %+v, want %s", line, key)
+		}
+	}
+	next(2, "k2", "glm-5.1")
+	first.Always(demo.Step{Text: e2eAnswer})
+	run := e2eExecute(t, u.dir, []string{"HOME=" + u.home}, p.binary, "reset", "--config", p.config, "--data-dir", p.data)
+	if run.exit != 0 || !strings.Contains(run.stdout, "reset") {
+		t.Fatalf("reset: exit %d %s%s", run.exit, run.stdout, run.stderr)
+	}
+	next(3, "k1", e2eModel)
 }
 
 func (c *e2eClients) testClaudeSession(t *testing.T) {

@@ -158,6 +158,7 @@ type e2eKey struct {
 	ID         string            `json:"id"`
 	Provider   string            `json:"provider"`
 	Protocol   string            `json:"protocol"`
+	Tier       string            `json:"tier,omitempty"`
 	BaseURL    string            `json:"base_url"`
 	APIKey     string            `json:"api_key"`
 	DailyLimit int64             `json:"daily_limit_tokens"`
@@ -202,6 +203,12 @@ type e2eProxy struct {
 // start runs the proxy in front of the providers, and looks for secrets in all that it wrote when the test is over.
 func (c *e2eClients) start(t *testing.T, strategy string, providers ...*e2eProvider) *e2eProxy {
 	t.Helper()
+	return c.startChain(t, strategy, "", providers...)
+}
+
+// startChain is start with tiers, a JSON list.
+func (c *e2eClients) startChain(t *testing.T, strategy, tiers string, providers ...*e2eProvider) *e2eProxy {
+	t.Helper()
 	type requestKey struct {
 		Code   string `json:"code"`
 		APIKey string `json:"api_key"`
@@ -210,13 +217,14 @@ func (c *e2eClients) start(t *testing.T, strategy string, providers ...*e2eProvi
 		Auth struct {
 			RequestKeys []requestKey `json:"request_keys"`
 		} `json:"auth"`
-		Pool struct {
+		Tiers json.RawMessage `json:"tiers,omitempty"`
+		Pool  struct {
 			Strategy string   `json:"strategy,omitempty"`
 			Keys     []e2eKey `json:"keys"`
 		} `json:"pool"`
 	}
 	file.Auth.RequestKeys = []requestKey{{"laptop", e2eCallerKey}}
-	file.Pool.Strategy = strategy
+	file.Pool.Strategy, file.Tiers = strategy, json.RawMessage(tiers)
 	for _, p := range providers {
 		file.Pool.Keys = append(file.Pool.Keys, p.key)
 	}

@@ -1,83 +1,138 @@
 package cli
 
 import (
-	"flag"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
-	"strconv"
 
 	"coding-proxy/daemon"
 	"coding-proxy/daemon/config"
 )
 
-// serve runs in the foreground until a signal.
+// serve runs until a signal: in the foreground, or as the process that start has started.
 func serve(args []string, env Environment) int {
-	src := config.Source{Getenv: env.Getenv, Environ: env.Environ, ReadFile: os.ReadFile, Stat: os.Stat}
-	if home, err := env.HomeDir(); err == nil {
-		src.Home = home
-	}
-	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
-	fs.StringVar(&src.Path, "config", "", "read this configuration `file` (default ./config.json, else ~/.coding-proxy/config.json, else none)")
-	fs.StringVar(&src.Host, "host", "", "listen on this `address` (default server.host, 127.0.0.1)")
-	fs.StringVar(&src.DataDir, "data-dir", "", "keep statistics and state in this `folder` (default server.data_dir, data)")
-	fs.Func("port", "listen on this `port`; 0 takes a free one (default server.port, 3456)", func(s string) error {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 0 || n > 65535 {
-			return fmt.Errorf("a port is a number from 0 to 65535")
-		}
-		src.Port = &n
-		return nil
-	})
+	fs := newFlags("serve", "", "Runs in the foreground until Ctrl-C or SIGTERM; SIGHUP reads the configuration again.", env)
+	src := sourceFlags(fs, env)
+	background := fs.Bool("background", false, hidden+"log to a file, print nothing")
+	report := fs.String("report", "", hidden+"write into this file why it could not start")
 	if code, done := parse(fs, args, env); done {
 		return code
 	}
-	cfg, err := config.Load(src)
-	if err != nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy: the configuration is wrong:\n%v\n", err)
-		return exitFailed
-	}
-	for _, w := range cfg.Warnings {
-		fmt.Fprintf(env.Stderr, "warning: %s\n", w)
-	}
-	logs, closeLogs, err := openLog(cfg, env)
-	if err != nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy: %v\n", err)
-		return exitFailed
-	}
-	defer closeLogs()
-	first, second, stop := signals()
-	defer stop()
-	d, err := daemon.New(cfg, daemon.NewLogger(cfg, logs))
-	if err != nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy: %v\n", err)
-		return exitFailed
-	}
-	greet(env.Stdout, cfg, d.Addr())
-	ballast := make([]byte, heapBallast)
-	defer runtime.KeepAlive(ballast)
-	if err := d.Serve(first, second); err != nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy: %v\n", err)
+	if err := run(*src, *background, env); err != nil {
+		writeReport(*report, err)
+		fmt.Fprintf(env.Stderr, "coding-proxy: %s\n", explain(err))
 		return exitFailed
 	}
 	return exitDone
+}
+
+// explain makes a sentence of an error; of a configuration's, one with all of its lines.
+func explain(err error) string {
+	if problems := new(config.Problems); errors.As(err, &problems) {
+		return "the configuration is wrong:\n" + problems.Error()
+	}
+	return err.Error()
+}
+
+func run(src config.Source, background bool, env Environment) error {
+	hangups := listenHangups(!background)
+	defer hangups.stop()
+	first, second, endSignals := signals()
+	defer endSignals()
+	cfg, err := config.Load(src)
+	if err != nil {
+		return err
+	}
+	logs, closeLogs, err := openLog(cfg, background, env)
+	if err != nil {
+		return err
+	}
+	defer closeLogs()
+	log := daemon.NewLogger(cfg, logs)
+	d, err := daemon.New(cfg, log)
+	if err != nil {
+		return err
+	}
+	if background {
+		for _, w := range cfg.Warnings {
+			log.Warn("configuration", "warning", w)
+		}
+		log.Info("started", "address", d.Addr(), "pid", os.Getpid(), "version", daemon.Version())
+	} else {
+		printWarnings(cfg, env)
+		greet(env.Stdout, cfg, d.Addr())
+	}
+	ballast := make([]byte, heapBallast)
+	defer runtime.KeepAlive(ballast)
+	first, end := hangups.follow(first, func() { _, _ = d.Reload() }) // it logs what comes of it
+	defer end()
+	if err := d.Serve(first, second); err != nil {
+		log.Error("ended", "error", err)
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+func printWarnings(cfg *config.Config, env Environment) {
+	for _, w := range cfg.Warnings {
+		fmt.Fprintf(env.Stderr, "warning: %s\n", w)
+	}
 }
 
 // heapBallast is memory that is never touched, so that it costs none: it makes the collector believe in a heap of that
 // size. The real one is so small that under load it would be collected dozens of times a second.
 const heapBallast = 16 << 20
 
+// logName is the log of the background mode, in the data directory.
+const logName = "proxy.log"
+
+// logPath returns the file that the log goes to, "" for standard error.
+func logPath(cfg *config.Config, background bool) string {
+	if cfg.Log.File == "" && background {
+		return filepath.Join(cfg.Server.DataDir, logName)
+	}
+	return cfg.Log.File
+}
+
 // openLog returns where the log goes.
-func openLog(cfg *config.Config, env Environment) (io.Writer, func(), error) {
-	if cfg.Log.File == "" {
+func openLog(cfg *config.Config, background bool, env Environment) (io.Writer, func(), error) {
+	path := logPath(cfg, background)
+	if path == "" {
 		return env.Stderr, func() {}, nil
 	}
-	f, err := os.OpenFile(cfg.Log.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := daemon.OpenLogFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("log file: %w", err)
+		return nil, nil, err
 	}
 	return f, func() { f.Close() }, nil
+}
+
+// startReport is what the background process leaves for the command that started it when it cannot serve.
+type startReport struct {
+	Locked bool   `json:"locked"` // another process has the data directory
+	Text   string `json:"text"`
+}
+
+// writeReport writes into a file that is there: the command that waits for it has made it, and takes it away.
+func writeReport(path string, cause error) {
+	if path == "" {
+		return
+	}
+	data, err := json.Marshal(startReport{Locked: errors.As(cause, new(*daemon.LockedError)), Text: explain(cause)})
+	if err != nil {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return // nobody waits any more
+	}
+	_, _ = f.Write(data)
+	_ = f.Close()
 }
 
 // greet says where it listens, what it does and what to do next.

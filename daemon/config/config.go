@@ -3,6 +3,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -29,7 +30,9 @@ type Config struct {
 	Proxy     proxy.Options
 	Stats     stats.Options
 	Web       web.Options
-	Path      string   // the file read; "" = none, defaults
+	Path      string // the file read; "" = none, defaults
+	Digest    Digest // of the file read
+	origin    func() origin
 	Warnings  []string // with line and column where they have one
 }
 
@@ -70,12 +73,13 @@ func Load(src Source) (*Config, error) {
 	}
 	d := &decoder{lookup: src.Getenv, named: make(map[string]bool), seen: make(map[string]value)}
 	c, f := defaults(), &file{}
-	c.Path = path
+	c.Path, c.Digest, c.origin = path, digest(path, data), func() origin { return origin{src, data} }
 	if path != "" {
 		root, wrong := parse(data)
 		if wrong != nil {
 			return nil, &Problems{File: path, List: []Problem{*wrong}}
 		}
+		root = d.modernize(root)
 		d.object(value{root, "", root.at}, rootFields(c, f))
 		d.checkMode(src, path)
 	}
@@ -97,6 +101,39 @@ func Load(src Source) (*Config, error) {
 	sortByPlace(d.warnings)
 	c.Warnings = render(path, d.warnings)
 	return c, nil
+}
+
+// origin is where a configuration came from; behind a function, since it holds secrets and is not to be printed.
+type origin struct {
+	source Source
+	data   []byte
+}
+
+// Digest tells whether a file has changed.
+type Digest [sha256.Size]byte
+
+func digest(path string, data []byte) Digest {
+	return sha256.Sum256(append([]byte(path+"\x00"), data...))
+}
+
+// Again reads the configuration anew, from where it came: a file that is gone is an error, not the defaults.
+func (c *Config) Again() (*Config, error) { return Load(c.from()) }
+
+// OnDisk is the digest of the file that Again would read now; of none when it cannot be read.
+func (c *Config) OnDisk() Digest {
+	path, data, err := find(c.from())
+	if err != nil {
+		return Digest{}
+	}
+	return digest(path, data)
+}
+
+func (c *Config) from() Source {
+	src := c.origin().source
+	if c.Path != "" {
+		src.Path = c.Path
+	}
+	return src
 }
 
 // find reads the first file there is; a file that was asked for must be there.

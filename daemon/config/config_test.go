@@ -403,7 +403,7 @@ func TestExample(t *testing.T) {
 	}
 	c := mustLoad(t, source(string(data), environment))
 	equal(t, "warnings", c.Warnings, nil)
-	equal(t, "callers and keys", []int{len(c.Auth.RequestKeys), len(c.Pool.Tiers[0].Keys)}, []int{2, 3})
+	equal(t, "callers, tiers and keys", []int{len(c.Auth.RequestKeys), len(c.Pool.Tiers), len(c.Upstreams)}, []int{2, 2, 3})
 
 	for _, line := range problems(t, source(string(data), nil)) {
 		if !strings.Contains(line, "is not set") || !strings.Contains(line, "auth.request_keys[") {

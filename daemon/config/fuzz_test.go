@@ -20,6 +20,10 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(string(example))
 	f.Add(strings.ReplaceAll(string(example), "${", "S3CR3T-${"))
+	f.Add(chainOf(`, "circuit_breaker": {}, "quota_guard": {"token_budget": 5}, "tier_return": "idle"`,
+		`, "model_mapping": [{"pattern": "a.*", "is_regex": true, "target": "b"}, {"pattern": "c*", "target": "d"}], "default_model": "e"`, `, "auth": {"admin_key": "S3CR3T"}`))
+	f.Add(`{"server": {"port": 8046}, "primary": {"timeout_ms": 1000}, "copilot": {"enabled": false}, "fallback": {"api_key": "S3CR3T"}, "circuit_breaker": {},
+		"quota_guard": {"enabled": true}, "model_mapping": [{"pattern": "a", "target": "b", "vendors": ["zhipu"]}], "database": {}, "logging": {"file": null}, "auth": {"token_store_path": "x"}}`)
 	seeds := 0
 	for _, fault := range faults() {
 		f.Add(fault.file)
@@ -87,9 +91,13 @@ func checkLoaded(t *testing.T, text string, c *Config) {
 	if marksElsewhere(data) {
 		return
 	}
-	shown := strings.Join(c.Warnings, "\n")
-	if strings.Contains(shown, secretMark) {
-		t.Errorf("a warning shows a key: %s", shown)
+	for _, shown := range []string{strings.Join(c.Warnings, "\n"), string(c.Masked())} {
+		if strings.Contains(shown, secretMark) {
+			t.Errorf("a warning or the masked file shows a key: %s", shown)
+		}
+	}
+	if !json.Valid(c.Masked()) {
+		t.Errorf("masked, it is no JSON: %s", c.Masked())
 	}
 }
 
@@ -115,7 +123,7 @@ func marksElsewhere(data []byte) bool {
 				if v == '{' {
 					name, _ := dec.Token()
 					elsewhere = elsewhere || strings.Contains(fmt.Sprint(name), secretMark)
-					inside = name == "api_key" || name == "local_api_key"
+					inside = inside || isSecret(fmt.Sprint(name)) || name == "headers"
 				}
 				walk(inside)
 			}

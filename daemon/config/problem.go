@@ -24,7 +24,10 @@ type Problems struct {
 }
 
 // Error gives one line a problem.
-func (p *Problems) Error() string { return strings.Join(render(p.File, p.List), "\n") }
+func (p *Problems) Error() string { return strings.Join(p.Lines(), "\n") }
+
+// Lines gives the problems with their places.
+func (p *Problems) Lines() []string { return render(p.File, p.List) }
 
 // Unwrap gives the error of reading the file, if that was the problem.
 func (p *Problems) Unwrap() error { return p.cause }
