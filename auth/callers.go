@@ -41,6 +41,8 @@ type callerKey struct {
 	RequestKey
 }
 
+func (k *callerKey) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
 // NewCallers returns the callers of the options. An empty key is never one that can be shown.
 func NewCallers(o Options) *Callers {
 	c := &Callers{open: len(o.RequestKeys) == 0, groups: map[string][]string{}}
@@ -67,15 +69,21 @@ func (c *Callers) IsAdmin(text string) bool {
 	return text != "" && c.HasAdmin() && subtle.ConstantTimeCompare(sum[:], c.admin[:]) == 1
 }
 
-// ByCode returns the configured caller with the code as Identify would, but for its key's expiry. Errors: ErrNoKey when
-// there is none, ErrGroup.
-func (c *Callers) ByCode(code string) (Caller, error) {
+// ErrExpired says that a request key is no longer valid.
+var ErrExpired = errors.New("the request key has expired")
+
+// ByCode returns the configured caller with the code, as Identify would. Errors: ErrNoKey when there is none, ErrExpired,
+// ErrGroup.
+func (c *Callers) ByCode(code string, now time.Time) (Caller, error) {
 	if c.Open() && (code == "" || code == Anonymous) {
 		return Caller{Code: Anonymous}, nil
 	}
 	for i := range c.keys {
-		if c.keys[i].Code == code {
-			return c.caller(&c.keys[i])
+		if k := &c.keys[i]; k.Code == code {
+			if k.expired(now) {
+				return Caller{Code: code}, ErrExpired
+			}
+			return c.caller(k)
 		}
 	}
 	return Caller{}, ErrNoKey
@@ -95,7 +103,7 @@ func (c *Callers) Identify(h http.Header, query string, now time.Time) (Caller, 
 			found = k
 		}
 	})
-	if found == nil || !found.Expires.IsZero() && !now.Before(found.Expires) {
+	if found == nil || found.expired(now) {
 		return Caller{}, ErrNoKey
 	}
 	return c.caller(found)

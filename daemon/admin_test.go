@@ -147,6 +147,10 @@ func TestAdminCalls(t *testing.T) {
 	}{
 		{"POST", "/admin/reset?name=nobody", 404, "no key and no tier"},
 		{"POST", "/admin/reset?nam=" + k1, 400, "unknown parameter"},
+		{"POST", "/admin/reset?name=", 400, "name is empty"},
+		{"POST", "/admin/reset?name=%zz", 400, "cannot be read"},
+		{"POST", "/admin/reset?name=a&name=b", 400, "more than once"},
+		{"POST", "/admin/shutdown?grace=", 400, "grace"},
 		{"POST", "/admin/keys/nobody/enable", 404, "no key"},
 		{"GET", "/admin/reset", 405, "POST"},
 		{"POST", "/admin/sessions/0123/unbind", 404, "no session"},
@@ -202,6 +206,11 @@ func TestAdminShutdown(t *testing.T) {
 	}
 	if r := i.message(question(sonnet)); r.err == nil && r.status != 503 {
 		t.Errorf("while it drains: %d", r.status)
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/health"} {
+		if r := i.ask("GET", path, ""); r.status != 503 {
+			t.Errorf("%s while it drains: %d", path, r.status)
+		}
 	}
 	hold.Release()
 	if text, err := held.all(); err != nil || !strings.Contains(text, "message_stop") {

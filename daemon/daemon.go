@@ -140,7 +140,7 @@ func (d *Daemon) Resolve(model, caller string) (string, auth.Caller, error) {
 	if caller == "" && !callers.Open() {
 		return resolved, auth.Caller{}, nil
 	}
-	who, err := callers.ByCode(caller)
+	who, err := callers.ByCode(caller, d.server.now())
 	return resolved, who, err
 }
 
@@ -195,6 +195,7 @@ func (d *Daemon) Serve(ctx, force context.Context) error {
 func (d *Daemon) drain(force context.Context, grace time.Duration) {
 	d.server.draining.Store(true)
 	d.log.Info("stopping", "in_flight", d.server.proxy.InFlight(), "at_most", grace)
+	end := time.Now().Add(grace)
 	up := time.NewTimer(grace)
 	defer up.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -202,7 +203,7 @@ func (d *Daemon) drain(force context.Context, grace time.Duration) {
 	for d.server.proxy.InFlight() > 0 {
 		select {
 		case shorter := <-d.asked:
-			up.Reset(min(shorter, grace))
+			up.Reset(min(shorter, time.Until(end)))
 			continue
 		case <-tick.C:
 			continue

@@ -86,6 +86,9 @@ func (i *Instance) renew(s store.Store) error {
 	if now, err := ReadInstance(i.dir); err == nil && now.same(i) {
 		return nil
 	}
+	if err := os.MkdirAll(i.dir, 0o700); err != nil {
+		return err
+	}
 	return i.write(s)
 }
 
@@ -174,11 +177,20 @@ func (i *Instance) parse(data []byte) error {
 
 // Running reports whether that very process is alive, not another one that was given its number.
 func (i *Instance) Running() bool {
+	alive, err := i.alive()
+	return alive && err == nil
+}
+
+// alive is Running with why it cannot be told; then the process may well run.
+func (i *Instance) alive() (bool, error) {
 	if i.PID <= 0 || i.Start == "" {
-		return false
+		return false, nil
 	}
 	start, err := processStart(i.PID)
-	return err == nil && start == i.Start
+	if errors.Is(err, os.ErrProcessDone) {
+		return false, nil
+	}
+	return err != nil || start == i.Start, err
 }
 
 // String names the instance without its token.

@@ -61,14 +61,16 @@ const (
 
 // Wait returns nil when the process is gone, or the context's error.
 func (p *Process) Wait(ctx context.Context) error {
-	for pause := waitLeast; p.instance.Running(); pause = min(2*pause, waitMost) {
+	for pause := waitLeast; ; pause = min(2*pause, waitMost) {
+		if alive, _ := p.instance.alive(); !alive { // what cannot be told has not ended
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(pause):
 		}
 	}
-	return nil
 }
 
 // stat is what a line of Linux's /proc/PID/stat says.

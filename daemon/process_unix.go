@@ -13,8 +13,8 @@ import (
 
 const terminateSignal = syscall.SIGTERM
 
-// processStart returns the start time of a process, as an opaque text that no other process ever has, or an error that
-// is os.ErrProcessDone when there is none.
+// processStart returns the start time of a process to the second, as an opaque text, or an error that is
+// os.ErrProcessDone when there is none.
 func processStart(pid int) (string, error) {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return "", os.ErrProcessDone

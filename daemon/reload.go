@@ -33,6 +33,7 @@ func (d *Daemon) Reload() (web.Reloaded, error) {
 	cfg.Server.Host, cfg.Server.Port, cfg.Server.DataDir = before.Server.Host, before.Server.Port, before.Server.DataDir
 	cfg.Stats.Dir, cfg.Stats.UsageFile = before.Stats.Dir, before.Stats.UsageFile
 	cfg.Log.Format, cfg.Log.File = before.Log.Format, before.Log.File
+	cfg.Proxy.Limits.MaxHeaderBytes = before.Proxy.Limits.MaxHeaderBytes
 	if r := redactionOf(d.log); r != nil {
 		r.configure(cfg)
 	}
@@ -53,14 +54,27 @@ func (d *Daemon) apply(before, cfg *config.Config) {
 	callers := auth.NewCallers(cfg.Auth)
 	d.server.proxy.Configure(cfg.Proxy, callers, upstreams(cfg))
 	d.pool.Configure(cfg.Pool)
-	for id, o := range cfg.Upstreams {
-		if old, ok := before.Upstreams[id]; ok && !reflect.DeepEqual(old, o) {
-			_ = d.pool.Reset(id) // what it earned belongs to the credential or the address that is gone
-		}
-	}
+	d.forgive(before, cfg)
 	d.backfill()
 	d.server.configure(cfg, callers)
 	d.stats.Keep(cfg.Stats.JournalDays, cfg.Stats.UsageDays)
+}
+
+// forgive resets what was earned by a credential or an address that is gone: of keys, and of tiers all of whose keys
+// have another now.
+func (d *Daemon) forgive(before, cfg *config.Config) {
+	for _, t := range cfg.Pool.Tiers {
+		changed := 0
+		for _, k := range t.Keys {
+			if old, ok := before.Upstreams[k.ID]; ok && !reflect.DeepEqual(old, cfg.Upstreams[k.ID]) {
+				changed++
+				_ = d.pool.Reset(k.ID) // it is there
+			}
+		}
+		if changed > 0 && changed == len(t.Keys) {
+			_ = d.pool.Reset(t.Name) // it is there
+		}
+	}
 }
 
 func upstreams(cfg *config.Config) map[string]*upstream.Upstream {
@@ -106,18 +120,21 @@ func (d *Daemon) watchFiles(ctx context.Context) {
 	tick := time.NewTicker(d.look)
 	defer tick.Stop()
 	last := d.config().Digest
+	var complained time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if err := d.instance.renew(d.store); err != nil {
+		if err := d.instance.renew(d.store); err != nil && time.Since(complained) >= time.Minute {
+			complained = time.Now()
 			d.log.Warn("proxy.pid is gone and cannot be written again: commands will not find this instance", "error", err)
 		}
-		if now := d.config().OnDisk(); now != last {
-			last = now
-			_, _ = d.Reload() // it has logged what it found
+		now := d.config().OnDisk()
+		if now != last && now != d.config().Digest { // another version than the one that was last seen, and than that in use
+			_, _ = d.Reload() // it logs what it finds
 		}
+		last = now
 	}
 }

@@ -245,3 +245,97 @@ func TestReloadNamesWhatNeedsARestart(t *testing.T) {
 	}
 	i.good(question(sonnet))
 }
+
+// What an operator switched off stays off until the next reload: that is not the file's watcher, which sees a version that
+// is in use already.
+func TestOneReloadOfOneChange(t *testing.T) {
+	t.Parallel()
+	_, url := provider(t)
+	i := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(poolKey(k1, url)))
+	i.look = time.Millisecond
+	i.serve()
+	tick := func() {
+		t.Helper()
+		path := filepath.Join(i.dir, instanceName)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "proxy.pid", func() bool { _, err := os.Stat(path); return err == nil })
+	}
+	// The watcher may be quicker than the call; then the call is a reload more, and the last one either way.
+	i.rewrite(poolOf(poolKey(k1, url), poolKey(k2, url)))
+	if status, body := i.admin("POST", "/admin/reload"); status != 200 {
+		t.Fatal(status, body)
+	}
+	i.admin("POST", "/admin/keys/"+k1+"/disable")
+	for range 3 {
+		tick()
+	}
+	away := i.config().Path + ".away"
+	if err := os.Rename(i.config().Path, away); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the refusal", func() bool { return strings.Contains(i.log.String(), "the configuration is wrong") })
+	if err := os.Rename(away, i.config().Path); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		tick()
+	}
+	if state := i.keys()[k1].State; state != "disabled" {
+		t.Errorf("the key is %s", state)
+	}
+}
+
+// A late answer to a credential that is gone says nothing of the one that replaced it; and a tier whose keys were all put
+// right begins anew.
+func TestReloadForgives(t *testing.T) {
+	t.Parallel()
+	answer := make(chan struct{})
+	p := demo.New(demo.Options{Name: "p", Keys: []string{credential(k1)}})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Api-Key") == "credential-of-nobody" {
+			if r.Header.Get("X-Late") != "" {
+				<-answer
+			}
+			say(w, 401, failure("authentication_error", "invalid x-api-key"))
+			return
+		}
+		p.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	down := newBackend(t, says(529, failure("overloaded_error", "overloaded")))
+	tiers := `"tiers":[{"name":"one","circuit_breaker":{"failure_threshold":1}},{"name":"two"}]`
+	pool := func(first string) string {
+		return `"pool":{"strategy":"fill-first","max_wait_seconds":0,"keys":[` + first + `,` + poolKey(k2, s.URL, `"tier":"two"`, `"enabled":false`) + `]}`
+	}
+	// The breaker of an address that is gone.
+	i := start(t, tiers, pool(poolKey(k1, down.URL, `"tier":"one"`)))
+	i.message(question(sonnet))
+	i.rewrite(tiers, pool(poolKey(k1, s.URL, `"tier":"one"`)))
+	if _, err := i.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(i.ask("GET", "/api/pool/stats", "").body, `"state":"closed"`) {
+		t.Error("the breaker is still open")
+	}
+	i.good(question(sonnet))
+	// The credential of before, with an answer that comes later.
+	wrong := fmt.Sprintf(`{"id":%q,"tier":"one","protocol":"anthropic","base_url":%q,"api_key":"credential-of-nobody"}`, k1, s.URL)
+	i.rewrite(tiers, pool(wrong))
+	if _, err := i.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	late := i.background(t.Context(), question(sonnet), "x-late: yes")
+	eventually(t, "the request in flight", func() bool { return i.keys()[k1].InFlight == 1 })
+	i.rewrite(tiers, pool(poolKey(k1, s.URL, `"tier":"one"`)))
+	if _, err := i.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	i.good(question(sonnet))
+	close(answer)
+	if r := <-late; r.status != 503 {
+		t.Errorf("the late answer: %d", r.status)
+	}
+	i.good(question(sonnet))
+}

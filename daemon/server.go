@@ -73,6 +73,8 @@ func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState
 			return true
 		}
 		s.admin.Serve(w, r, call, id)
+	case route != nil && route.Health && s.draining.Load():
+		web.WriteError(w, &web.Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error", Message: "stopping"})
 	case route != nil:
 		if !route.Public {
 			if refusal := s.watch(r, live); refusal != nil {

@@ -111,15 +111,16 @@ func TestCapsThroughATier(t *testing.T) {
 	equal(t, "when a1 has cooled down", r.serve(ask("")), "a1")
 }
 
-// What becomes of a guard's probe: a limit keeps its interval, all that says nothing of the quota gives it back.
+// What becomes of a guard's probe: only one that has not reached the provider is given back. Else a tier that answers 400
+// to everything would be probed by everybody.
 func TestOutcomesOfAGuardsProbe(t *testing.T) {
 	for _, tc := range []struct {
 		outcome pool.Outcome
 		want    string // 10 s after the probe went
 	}{
 		{is(pool.RateLimit), "by cap, next in 4m50s"}, {reset(pool.RateLimit, time.Second), "by cap, next in 4m50s"},
-		{is(pool.Cancelled), "by cap, next in 0s"}, {is(pool.Passthrough), "by cap, next in 0s"}, {is(pool.Stale), "by cap, next in 0s"},
-		{is(pool.Fault), "by cap, next in 0s"}, {is(pool.Overload), "by cap, next in 0s"}, {is(pool.UnknownModel), "by cap, next in 0s"},
+		{is(pool.Cancelled), "by cap, next in 0s"}, {is(pool.Stale), "by cap, next in 0s"}, {is(pool.Passthrough), "by cap, next in 4m50s"},
+		{is(pool.Fault), "by cap, next in 4m50s"}, {is(pool.Overload), "by cap, next in 4m50s"}, {is(pool.UnknownModel), "by cap, next in 4m50s"},
 	} {
 		t.Run(tc.outcome.Class.String(), func(t *testing.T) {
 			r := newRig(t, chained(limited(tierOf("a", "a1"), 0), tierOf("z", "z")), nil)

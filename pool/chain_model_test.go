@@ -18,6 +18,7 @@ type chain struct {
 	log      *[]string
 	met      map[string]int
 	now      time.Time
+	cleared  time.Time // the last reset
 	p        *Pool
 	o        Options
 	breakers []*breakerPast // nil where the tier has none
@@ -253,8 +254,11 @@ func (c *chain) close(q *chainRequest) {
 	c.note("close %s: %s, %d tokens", q.lease.Key, o.Class, tokens)
 	q.lease.Close(o, Tokens{Output: tokens})
 	c.flying[q.lease.Key]--
-	c.cool(q, o)
-	failed := o.Class == Overload || o.Class == Fault
+	stale := q.began.Before(c.cleared) // what it met was forgiven meanwhile
+	if !stale {
+		c.cool(q, o)
+	}
+	failed := (o.Class == Overload || o.Class == Fault) && !stale
 	switch {
 	case q.good && failed:
 		c.breakerSays(q.tier, "fail", q.breaker)
@@ -266,9 +270,9 @@ func (c *chain) close(q *chainRequest) {
 		q.who = q.breaker
 	}
 	if !q.good {
-		kind := "leave"
-		if o.Class == Cap || o.Class == RateLimit {
-			kind = "refused"
+		kind := "refused"
+		if o.Class == Cancelled || o.Class == Stale {
+			kind = "leave"
 		}
 		c.guardSays(q.tier, guardEvent{kind: kind, who: q.guard})
 	}
@@ -364,6 +368,7 @@ func (c *chain) step() {
 	case n == 17 && c.random.IntN(6) == 0:
 		c.note("reset")
 		_ = c.p.Reset("")
+		c.cleared = c.now
 		clear(c.cools)
 		for i := range c.o.Tiers {
 			c.breakerSays(i, "reset", -1)

@@ -192,7 +192,7 @@ func (g *guard) enter(now time.Time) (probe uint64) {
 	return g.probe
 }
 
-// leave gives a probe back that said nothing of the quota: the next request may be one at once.
+// leave gives a probe back that has not reached the provider: the next request may be one at once.
 func (g *guard) leave(now time.Time, probe uint64) {
 	if g.asked && probe != 0 && probe == g.probe {
 		g.asked, g.probeAt = false, now

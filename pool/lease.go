@@ -271,6 +271,9 @@ func (p *Pool) stays(now time.Time, i int, w *Want) bool {
 // returned notes that the session is back: no tier behind keeps it for its cache any more.
 func (p *Pool) returned(now time.Time, l *Lease) {
 	i := slices.Index(p.tiers, l.t)
+	if i < 0 { // gone with a reload
+		return
+	}
 	for _, t := range p.tiers[i+1:] {
 		if b := p.sessions.get(now, l.want.Session, t.Name); b != nil {
 			b.left = now
@@ -458,7 +461,7 @@ func (l *Lease) Close(o Outcome, tokens Tokens) {
 	l.k.inFlight--
 	n := p.opt.Count.of(tokens)
 	l.k.used.add(dayOf(now), n)
-	if o.Class != OK {
+	if o.Class != OK && !l.began.Before(l.k.since) {
 		p.report(now, l, o)
 	}
 	p.settle(now, l, o)
@@ -490,7 +493,7 @@ func (p *Pool) report(now time.Time, l *Lease, o Outcome) {
 // settle tells the tier's breaker and guard how the attempt ended. What concerns the provider is the breaker's: after
 // a good head at once, else when the request leaves the tier.
 func (p *Pool) settle(now time.Time, l *Lease, o Outcome) {
-	failed := o.Class == Fault || o.Class == Overload
+	failed := (o.Class == Fault || o.Class == Overload) && !l.began.Before(later(l.k.since, l.t.since))
 	if b := l.t.breaker; b != nil {
 		switch {
 		case l.accepted && failed:
@@ -504,10 +507,10 @@ func (p *Pool) settle(now time.Time, l *Lease, o Outcome) {
 		}
 	}
 	if g := l.t.guard; g != nil && !l.accepted {
-		if o.Class == Cap || o.Class == RateLimit {
-			g.refused(l.asked)
-		} else {
+		if o.Class == Cancelled || o.Class == Stale {
 			g.leave(now, l.asked)
+		} else {
+			g.refused(l.asked)
 		}
 	}
 }

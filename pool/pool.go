@@ -34,9 +34,10 @@ type Pool struct {
 type tier struct {
 	Tier
 	keys    []*key
-	turn    int      // round-robin: index of the key after the one last picked
-	breaker *breaker // nil = none
-	guard   *guard   // nil = none
+	turn    int       // round-robin: index of the key after the one last picked
+	breaker *breaker  // nil = none
+	guard   *guard    // nil = none
+	since   time.Time // as of a key
 }
 
 type key struct {
@@ -45,6 +46,7 @@ type key struct {
 	used     used
 	inFlight int
 	lastUsed time.Time
+	since    time.Time // what attempts from before meet says nothing any more: the last reset
 }
 
 // New builds a pool. now gives the time with the zone in which days are counted; seed makes its draws repeatable
@@ -247,6 +249,7 @@ func (p *Pool) Reset(name string) error {
 		whole := name == "" || t.Name == name
 		if whole {
 			found = true
+			t.since = now
 			if t.breaker != nil {
 				t.breaker.reset()
 			}
@@ -257,6 +260,7 @@ func (p *Pool) Reset(name string) error {
 		for _, k := range t.keys {
 			if whole || k.ID == name {
 				found = true
+				k.since = now
 				p.cool.clear(k.ID)
 			}
 		}

@@ -51,7 +51,7 @@ func TestReloadKeepsKeysAndTiers(t *testing.T) {
 func show(v pool.View) string {
 	var b strings.Builder
 	for _, t := range v.Tiers {
-		b.WriteString(t.Name + " " + string(t.Strategy))
+		b.WriteString(t.Name)
 		if t.Breaker != nil {
 			b.WriteString(" " + t.Breaker.State + t.Breaker.Until.String())
 		}

@@ -20,7 +20,6 @@ type RouteTier struct {
 // RouteKey is one key of a RouteTier.
 type RouteKey struct {
 	ID, UpstreamModel string
-	Protocols         []string
 	Gate              Gate
 	Until             time.Time // of Gate; zero: nobody knows
 	Chance            float64   // with which the request would go to it, 0…1
@@ -72,7 +71,7 @@ func (p *Pool) routeKeys(now time.Time, t *tier, w *Want, s *survey, drawn bool)
 	}
 	var keys []RouteKey
 	for _, k := range t.keys {
-		rk := RouteKey{ID: k.ID, Protocols: k.Protocols}
+		rk := RouteKey{ID: k.ID}
 		upstream, ok := t.serves(k, w.Model)
 		switch {
 		case !w.Scope.Has(k.ID):

@@ -389,7 +389,6 @@ z ready false: z m ready 0,
 	equal(t, "until of a", route.Tiers[0].Until, r.now().Add(98*time.Second))
 	equal(t, "until of b", route.Tiers[1].Until, r.now().Add(298*time.Second))
 	equal(t, "until of the day", route.Tiers[2].Keys[1].Until, time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC))
-	equal(t, "dialects", fmt.Sprint(route.Tiers[2].Keys[8].Protocols), "[openai]")
 	route = r.Route(&pool.Want{Scope: pool.Everything(), Model: "m"})
 	equal(t, "the key that was out of scope", route.Tiers[2].Keys[6].Chance, 1) // unused, as free2, and before it in order
 	// Nobody serves it, and nobody can.

@@ -139,8 +139,8 @@ func TestBreakerAndGuardMustBothAllow(t *testing.T) {
 		r.add(100 * time.Second)
 		l := r.lease(ask(""))
 		equal(t, "the probe of both", l.Key, "a1")
-		// A passing 400 gives both back.
-		l.Close(is(pool.Passthrough), pool.Tokens{})
+		// A client that goes away gives both back.
+		l.Close(is(pool.Cancelled), pool.Tokens{})
 		equal(t, "the next probe", r.serve(ask("")), "a1")
 		equal(t, "breaker", r.breaker("a"), "closed 0")
 		equal(t, "guard", r.guard("a"), "within 0")

@@ -18,14 +18,13 @@ type View struct {
 
 // TierView is one tier of a View. It refuses when its breaker or its guard does.
 type TierView struct {
-	Name     string
-	Strategy Strategy
-	Refuses  bool
-	Reason   string    // "breaker_open", "breaker_half_open" (its probe is under way) or "quota_guard" when it refuses
-	Until    time.Time // when it lets the next request in; zero: nobody knows
-	Breaker  *BreakerView
-	Guard    *GuardView
-	Keys     []KeyView
+	Name    string
+	Refuses bool
+	Reason  string    // "breaker_open", "breaker_half_open" (its probe is under way) or "quota_guard" when it refuses
+	Until   time.Time // when it lets the next request in; zero: nobody knows
+	Breaker *BreakerView
+	Guard   *GuardView
+	Keys    []KeyView
 }
 
 // BreakerView is the state of a tier's breaker: closed, open or half_open.
@@ -155,7 +154,7 @@ func (p *Pool) View() View {
 // tierView is the tier without its keys. What it refuses is a request that any tier behind it could serve.
 func (p *Pool) tierView(now time.Time, i int) TierView {
 	t := p.tiers[i]
-	v := TierView{Name: t.Name, Strategy: t.Strategy}
+	v := TierView{Name: t.Name}
 	if t.breaker != nil {
 		v.Breaker = t.breaker.view(now)
 		behind := slices.ContainsFunc(p.tiers[i+1:], func(t *tier) bool {

@@ -290,6 +290,9 @@ func (c *call) finish(outcome string, status int) {
 
 // fail records an error from here and renders it.
 func (c *call) fail(w http.ResponseWriter, err error) {
+	if unknown := new(pool.ModelError); errors.As(err, &unknown) && c.model != "" {
+		err = &pool.ModelError{Model: c.model, Near: unknown.Near} // the client's name, not what it was resolved to
+	}
 	e := asError(err, c.Trace)
 	outcome := stats.OutcomeError
 	switch {

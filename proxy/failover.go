@@ -78,7 +78,7 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 		}
 		a, lease := f.attempt(ctx, c, lease, header, own)
 		if a.resp != nil {
-			return a.resp, nil
+			return a.resp, nil // the relay closes the lease
 		}
 		lease.Close(a.outcome, pool.Tokens{})
 		if a.outcome.Class == pool.Cancelled {
@@ -100,7 +100,12 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 
 // attempt sends the request with one lease, and once more on a fresh connection when a reused one had died. It
 // returns the lease that is still open.
-func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, header, own http.Header) (*answer, *pool.Lease) {
+func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, header, own http.Header) (_ *answer, open *pool.Lease) {
+	defer func() {
+		if open == nil { // a panic: a lease that nobody closes would take its slot for good
+			lease.Close(pool.Outcome{Class: pool.Cancelled}, pool.Tokens{})
+		}
+	}()
 	r := &c.record
 	r.Tier, r.Key, r.Provider, r.UpstreamModel, r.Upstream = lease.Tier, lease.Key, lease.Provider, lease.UpstreamModel, Anthropic
 	for fresh := false; ; fresh = true {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,13 +94,11 @@ func FindAdmin(routes []AdminRoute, method, path string) (route *AdminRoute, id,
 // Serve answers an admin call.
 func (a *Admin) Serve(w http.ResponseWriter, r *http.Request, route *AdminRoute, id string) {
 	w.Header().Set("Cache-Control", "no-store")
-	for name := range r.URL.Query() {
-		if !slices.Contains(route.params, name) {
-			WriteError(w, &Error{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("unknown parameter %q", name)})
-			return
-		}
+	err := checkQuery(r, route.params)
+	if err == nil {
+		err = route.handle(a, w, r, id)
 	}
-	if err := route.handle(a, w, r, id); err != nil {
+	if err != nil {
 		WriteError(w, err)
 	}
 }
@@ -115,7 +112,8 @@ func say(w http.ResponseWriter, status int, format string, args ...any) error {
 
 func (a *Admin) shutdown(w http.ResponseWriter, r *http.Request, _ string) error {
 	grace := time.Duration(-1)
-	if text := r.URL.Query().Get("grace"); text != "" {
+	if r.URL.Query().Has("grace") {
+		text := r.URL.Query().Get("grace")
 		seconds, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(seconds >= 0 && seconds <= 7*24*3600) {
 			return &Error{http.StatusBadRequest, "invalid_request_error", "grace must be a number of seconds"}
@@ -141,6 +139,9 @@ func (a *Admin) reload(w http.ResponseWriter, _ *http.Request, _ string) error {
 
 func (a *Admin) reset(w http.ResponseWriter, r *http.Request, _ string) error {
 	name := r.URL.Query().Get("name")
+	if name == "" && r.URL.Query().Has("name") {
+		return &Error{http.StatusBadRequest, "invalid_request_error", "name is empty; leave it out to reset everything"}
+	}
 	if err := a.pool.Reset(name); err != nil {
 		return poolError(err)
 	}

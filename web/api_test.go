@@ -94,9 +94,9 @@ func TestOlderEndpoints(t *testing.T) {
 	for url, want := range map[string]string{
 		"/health": `{"status":"ok"}`,
 		"/api/status": `{"tiers":[` +
-			`{"name":"a","circuit_breaker":{"state":"half_open","failure_count":3,"success_count":1,"current_recovery_seconds":600,"last_failure_time":null},"rate_limit":{"is_rate_limited":true,"remaining_seconds":12.3}},` +
-			`{"name":"b","quota_guard":{"state":"within_quota","window_usage_tokens":333,"budget_tokens":1000,"usage_percent":33.3},"rate_limit":{"is_rate_limited":false,"remaining_seconds":0}},` +
-			`{"name":"c","quota_guard":{"state":"quota_exceeded","window_usage_tokens":5,"budget_tokens":0,"usage_percent":0},"rate_limit":{"is_rate_limited":false,"remaining_seconds":0}}]}`,
+			`{"name":"a","circuit_breaker":{"state":"half_open","failure_count":3,"success_count":1,"current_recovery_seconds":600,"last_failure_time":null},"rate_limit":{"is_rate_limited":true,"remaining_seconds":12.3},"diagnostics":{}},` +
+			`{"name":"b","quota_guard":{"state":"within_quota","window_usage_tokens":333,"budget_tokens":1000,"usage_percent":33.3},"rate_limit":{"is_rate_limited":false,"remaining_seconds":0},"diagnostics":{}},` +
+			`{"name":"c","quota_guard":{"state":"quota_exceeded","window_usage_tokens":5,"budget_tokens":0,"usage_percent":0},"rate_limit":{"is_rate_limited":false,"remaining_seconds":0},"diagnostics":{}}]}`,
 		"/api/reauth/status":       `{"providers":{}}`,
 		"/api/copilot/diagnostics": `{"error":{"type":"not_found","message":"no copilot key is configured"}}`,
 		"/api/copilot/models":      `{"error":{"type":"not_found","message":"no copilot key is configured"}}`,

@@ -42,6 +42,8 @@ type olderTier struct {
 	Breaker   *olderBreaker  `json:"circuit_breaker,omitempty"`
 	Guard     *olderGuard    `json:"quota_guard,omitempty"`
 	RateLimit olderRateLimit `json:"rate_limit"`
+
+	Diagnostics struct{} `json:"diagnostics"` // of sign-ins, which this version does not have
 }
 
 func (x *Web) status(w http.ResponseWriter, _ *http.Request) error {

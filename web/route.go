@@ -64,15 +64,14 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 		Tiers     []routeTier `json:"tiers"`
 		Answer    routeAnswer `json:"answer"`
 	}{Requested: model, Resolved: resolved, Group: optional(caller.Group), Tiers: []routeTier{}}
-	want := &pool.Want{Scope: pool.Everything(), Model: resolved, Session: pool.SessionHash(caller.Code, q.Get("session"))}
-	if caller.Limited {
-		want.Scope = pool.Only(caller.Keys...)
-	}
+	want := &pool.Want{Scope: scopeOf(caller, err), Model: resolved, Session: pool.SessionHash(caller.Code, q.Get("session"))}
 	plan := a.pool.Route(want)
 	for _, t := range plan.Tiers {
 		out.Tiers = append(out.Tiers, tierOf(t, &out.Answer))
 	}
 	switch {
+	case errors.Is(err, auth.ErrExpired):
+		out.Answer = routeAnswer{Error: err.Error(), Status: http.StatusUnauthorized}
 	case err != nil: // its group has no keys
 		out.Answer = routeAnswer{Error: err.Error(), Status: http.StatusForbidden}
 	case !caller.MayUse(resolved):
@@ -82,6 +81,17 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
+}
+
+// scopeOf is what the caller may use: nothing where there is any doubt.
+func scopeOf(c auth.Caller, err error) pool.Scope {
+	switch {
+	case err != nil:
+		return pool.Only()
+	case c.Limited:
+		return pool.Only(c.Keys...)
+	}
+	return pool.Everything()
 }
 
 // tierOf renders a tier and puts its likeliest key into the answer.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,7 @@ func New(p Pool, s Stats, callers []auth.RequestKey, now func() time.Time) *Web 
 type Route struct {
 	Path   string
 	Public bool     // answers to any address and host
+	Health bool     // says whether the program serves
 	params []string // query parameters that it takes
 	handle func(*Web, http.ResponseWriter, *http.Request) error
 }
@@ -62,9 +64,9 @@ func Routes() []Route {
 		{Path: "/api/pool/stats", handle: (*Web).apiPool},
 		{Path: "/api/pool/usage", handle: (*Web).apiPoolUsage},
 		{Path: "/api/request-keys/usage", handle: (*Web).apiCallers},
-		{Path: "/healthz", Public: true, handle: (*Web).healthz},
-		{Path: "/readyz", handle: (*Web).readyz},
-		{Path: "/health", Public: true, handle: (*Web).health},
+		{Path: "/healthz", Public: true, Health: true, handle: (*Web).healthz},
+		{Path: "/readyz", Health: true, handle: (*Web).readyz},
+		{Path: "/health", Public: true, Health: true, handle: (*Web).health},
 		{Path: "/api/status", handle: (*Web).status},
 		{Path: "/api/copilot/diagnostics", handle: (*Web).noCopilot},
 		{Path: "/api/copilot/models", handle: (*Web).noCopilot},
@@ -100,15 +102,31 @@ func (x *Web) Serve(w http.ResponseWriter, r *http.Request, route *Route) {
 		WriteError(w, &Error{http.StatusMethodNotAllowed, "invalid_request_error", "this path takes GET"})
 		return
 	}
-	for name := range r.URL.Query() {
-		if !slices.Contains(route.params, name) {
-			WriteError(w, &Error{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("unknown parameter %q", name)})
-			return
-		}
+	err := checkQuery(r, route.params)
+	if err == nil {
+		err = route.handle(x, w, r)
 	}
-	if err := route.handle(x, w, r); err != nil {
+	if err != nil {
 		WriteError(w, err)
 	}
+}
+
+// checkQuery refuses parameters that are unknown, cannot be read or are there more than once: passed over, they would
+// widen what is asked.
+func checkQuery(r *http.Request, known []string) error {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return &Error{http.StatusBadRequest, "invalid_request_error", "the query cannot be read"}
+	}
+	for name, values := range q {
+		if !slices.Contains(known, name) {
+			return &Error{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("unknown parameter %q", name)}
+		}
+		if len(values) > 1 {
+			return &Error{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf("%s is there more than once", name)}
+		}
+	}
+	return nil
 }
 
 // WriteError renders an error of these endpoints.

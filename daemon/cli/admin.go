@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,9 +21,10 @@ import (
 )
 
 const (
-	adminPatience  = 30 * time.Second // a reload may read large files
-	healthPatience = 2 * time.Second
-	mostAnswer     = 16 << 20 // bytes
+	adminPatience    = 30 * time.Second // a reload may read large files
+	healthPatience   = 2 * time.Second
+	strangerPatience = 500 * time.Millisecond
+	mostAnswer       = 16 << 20 // bytes
 )
 
 // remote is a running instance as its calls show it.
@@ -160,6 +162,22 @@ func present(dir string) (*daemon.Instance, string) {
 	return i, ""
 }
 
+// stranger says what answers at the configured address although nothing runs in the data directory, "" for nothing. An
+// instance goes on in the directory in which it began, whatever the configuration says since.
+func stranger(src *config.Source) string {
+	cfg, err := config.Load(*src)
+	if err != nil || cfg.Server.Port == 0 {
+		return ""
+	}
+	at := &daemon.Instance{Address: net.JoinHostPort(cfg.Server.Host, strconv.Itoa(cfg.Server.Port))}
+	ctx, cancel := context.WithTimeout(context.Background(), strangerPatience)
+	defer cancel()
+	if connect(at).healthy(ctx) != nil {
+		return ""
+	}
+	return fmt.Sprintf("; but something answers at http://%s: if server.data_dir has changed since it started, name the former one with --data-dir", at.Address)
+}
+
 func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
 func reload(args []string, env Environment) int {
@@ -204,7 +222,7 @@ func adminCommand(args []string, env Environment, o adminOptions) int {
 	}
 	i, absent := present(locate(src, env))
 	if i == nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy %s: %s\n", o.name, absent)
+		fmt.Fprintf(env.Stderr, "coding-proxy %s: %s%s\n", o.name, absent, stranger(src))
 		return exitAbsent
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)

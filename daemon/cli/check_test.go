@@ -120,7 +120,7 @@ func TestCheckLive(t *testing.T) {
 func TestRoute(t *testing.T) {
 	p := httptest.NewServer(demo.New(demo.Options{Name: "p", Keys: []string{"S3CR3T-1", "S3CR3T-2"}}))
 	defer p.Close()
-	dir := writeConfig(t, fmt.Sprintf(`{"server":{"port":0},"auth":{"request_keys":[{"code":"ci","api_key":"S3CR3T-ci","group":"g"}],"groups":[{"name":"g","keys":["b"]}]},
+	dir := writeConfig(t, fmt.Sprintf(`{"server":{"port":0},"auth":{"request_keys":[{"code":"ci","api_key":"S3CR3T-ci","group":"g"},{"code":"old","api_key":"S3CR3T-old","expires":"2020-01-01"}],"groups":[{"name":"g","keys":["b"]}]},
 		"model_mapping":[{"pattern":"best","target":"claude-opus-5-5"}],
 		"pool":{"keys":[{"id":"a","protocol":"anthropic","base_url":%q,"api_key":"S3CR3T-1","daily_limit_tokens":1000},
 			{"id":"b","protocol":"anthropic","base_url":%[1]q,"api_key":"S3CR3T-2","daily_limit_tokens":3000,"models":{"claude-opus-5-5":"house-opus"}}]}}`, p.URL))
@@ -154,6 +154,7 @@ func TestRoute(t *testing.T) {
 		{[]string{"--model", "best", "--caller", "ci"}, 0, []string{"(group g)", "a                    scope", "b                    100.0 %"}},
 		{[]string{"--model", "claude-haiku-4-5"}, 0, []string{"a                    100.0 %", "b                    model"}},
 		{[]string{"--model", "claude-haiku-4-5", "--caller", "ci"}, 1, []string{"answer: 404 no key serves the model"}},
+		{[]string{"--model", "best", "--caller", "old"}, 1, []string{"answer: 401 the request key has expired", "a                    scope", "b                    scope"}},
 		{[]string{"--model", "best", "--caller", "nobody"}, 1, nil},
 		{nil, 2, nil},
 	} {

@@ -90,12 +90,18 @@ func Main(args []string, env Environment) int {
 	return exitUsage
 }
 
-func help(_ []string, env Environment) int {
+func help(args []string, env Environment) int {
+	if code, done := parse(newFlags("help", "", "Prints the commands. Each explains its flags with -h.", env), args, env); done {
+		return code
+	}
 	fmt.Fprint(env.Stdout, usageText)
 	return exitDone
 }
 
-func version(_ []string, env Environment) int {
+func version(args []string, env Environment) int {
+	if code, done := parse(newFlags("version", "", "Prints the version and the Go release that built it.", env), args, env); done {
+		return code
+	}
 	fmt.Fprintln(env.Stdout, "coding-proxy", daemon.Version())
 	return exitDone
 }

@@ -35,9 +35,6 @@ func TestUsage(t *testing.T) {
 	for _, c := range commands() {
 		known = append(known, c.name)
 		env, _, stderr := testEnvironment()
-		if c.name == "help" || c.name == "version" {
-			continue
-		}
 		if code := Main([]string{c.name, "-h"}, env); code != exitDone || !strings.Contains(stderr.String(), "Usage") {
 			t.Errorf("%s -h: exit %d: %s", c.name, code, stderr)
 		}

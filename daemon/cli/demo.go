@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -30,14 +29,14 @@ const (
 // runDemo starts simulated providers and the proxy on free ports, sends requests through them and says what
 // happened and why.
 func runDemo(args []string, env Environment) int {
-	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
+	fs := newFlags("demo", "", "Starts simulated providers and a proxy before them, sends requests and says what happened. Needs no key and no network.", env)
 	once := fs.Bool("once", false, "end after the requests, rather than stay up until Ctrl-C")
 	if code, done := parse(fs, args, env); done {
 		return code
 	}
 	first, second, stop := signals()
 	defer stop()
-	if err := demonstrate(first, second, *once, env); err != nil {
+	if err := demonstrate(first, second, *once, env); err != nil && first.Err() == nil { // Ctrl-C is an end like any other
 		fmt.Fprintf(env.Stderr, "coding-proxy demo: %v\n", err)
 		return exitFailed
 	}
@@ -130,9 +129,15 @@ func demonstrate(ctx, force context.Context, once bool, env Environment) error {
 		return err
 	}
 	serving, end := context.WithCancel(ctx)
-	defer end()
 	served := make(chan error, 1)
-	go func() { served <- d.Serve(serving, force) }()
+	go func() {
+		served <- d.Serve(serving, force)
+		close(served)
+	}()
+	defer func() { // before its folder goes
+		end()
+		<-served
+	}()
 	proxyURL := "http://" + d.Addr()
 	out := env.Stdout
 	fmt.Fprintf(out, "Simulated providers: A with two keys, of which key-a answers 429 to everything, and B with one.\n"+

@@ -52,7 +52,7 @@ func route(args []string, env Environment) int {
 	}
 	i, absent := present(locate(src, env))
 	if i == nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy route: %s; the state of a running instance decides\n", absent)
+		fmt.Fprintf(env.Stderr, "coding-proxy route: %s; the state of a running instance decides%s\n", absent, stranger(src))
 		return exitAbsent
 	}
 	q := url.Values{"model": {*model}}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ func start(args []string, env Environment) int {
 		fmt.Fprintf(env.Stderr, "coding-proxy: %s\n", explain(err))
 		return exitFailed
 	}
-	return launch(cfg, src, env)
+	return launch("start", cfg, src, env)
 }
 
 // restart replaces the running instance. The configuration is read first: with a wrong one the old instance goes on.
@@ -52,12 +51,15 @@ func restart(args []string, env Environment) int {
 		}
 		return exitFailed
 	}
-	if i, _ := present(cfg.Server.DataDir); i != nil {
+	if i, absent := present(cfg.Server.DataDir); i != nil {
 		if code := halt(i, *grace, env); code != exitDone {
 			return code
 		}
+	} else if other := stranger(src); other != "" {
+		fmt.Fprintf(env.Stderr, "coding-proxy restart: %s%s\n", absent, other)
+		return exitFailed
 	}
-	return launch(cfg, src, env)
+	return launch("restart", cfg, src, env)
 }
 
 // nowhere swallows what is written.
@@ -72,7 +74,7 @@ type launcher struct {
 	env      Environment
 }
 
-func launch(cfg *config.Config, src *config.Source, env Environment) int {
+func launch(command string, cfg *config.Config, src *config.Source, env Environment) int {
 	interrupt, _, stop := signals()
 	defer stop()
 	ctx, cancel := context.WithTimeout(interrupt, startPatience)
@@ -89,7 +91,7 @@ func launch(cfg *config.Config, src *config.Source, env Environment) int {
 	case interrupt.Err() != nil:
 		err = errors.New("interrupted: nothing was started")
 	}
-	fmt.Fprintf(env.Stderr, "coding-proxy start: %v\n", err)
+	fmt.Fprintf(env.Stderr, "coding-proxy %s: %v\n", command, err)
 	return exitFailed
 }
 
@@ -235,6 +237,17 @@ func (l *launcher) greet(i *daemon.Instance) {
 	fmt.Fprintf(l.env.Stdout, "coding-proxy is running in the background: %s, PID %d\n", url, i.PID)
 	fmt.Fprintf(l.env.Stdout, "log:        %s\n", l.log)
 	fmt.Fprintf(l.env.Stdout, "statistics: %s/stats\n", url)
-	stop := append([]string{filepath.Base(os.Args[0]), "stop"}, l.args[1:]...)
-	fmt.Fprintf(l.env.Stdout, "stop it:    %s\n", strings.Join(stop, " "))
+	var words []string
+	for _, word := range append([]string{os.Args[0], "stop"}, l.args[1:]...) {
+		words = append(words, quoted(word))
+	}
+	fmt.Fprintf(l.env.Stdout, "stop it:    %s\n", strings.Join(words, " "))
+}
+
+// quoted writes a word so that a shell takes it for one.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`!*?()[]{}<>|&;~#") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

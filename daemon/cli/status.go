@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -82,6 +83,8 @@ func examine(dir string, src *config.Source) *statusReport {
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.Problem = err.Error() + "; the next start replaces it"
+		} else {
+			r.Problem = strings.TrimPrefix(stranger(src), "; but ")
 		}
 		return r
 	}

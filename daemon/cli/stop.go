@@ -33,7 +33,7 @@ func stop(args []string, env Environment) int {
 	}
 	i, absent := present(locate(src, env))
 	if i == nil {
-		fmt.Fprintf(env.Stderr, "coding-proxy stop: %s\n", absent)
+		fmt.Fprintf(env.Stderr, "coding-proxy stop: %s%s\n", absent, stranger(src))
 		return exitAbsent
 	}
 	return halt(i, *grace, env)

@@ -34,7 +34,7 @@ func (d *decoder) modernize(root *node) *node {
 	at := root.members[first]
 	for _, name := range []string{"pool", "tiers", "upstreams"} {
 		if root.get(name) != nil {
-			d.problem(at.at, at.name, "older form, cannot stand beside `%s`: write a tier and a key there", name)
+			d.problem(at.at, at.name, "older form, cannot stand beside `%s`: %s", name, insteadOf(at.name))
 			return root.without(chainSections()...)
 		}
 	}
@@ -49,9 +49,20 @@ func (d *decoder) modernize(root *node) *node {
 	c.out.add(at.at, "tiers", tiers)
 	c.out.add(at.at, "pool", object(at.at, "strategy", textNode(at.at, "fill-first"), "keys", keys))
 	var form bytes.Buffer
-	writeNode(&form, c.out, noIndent, false)
+	writeNode(&form, c.out, "", false)
 	d.warn(value{&node{at: at.at}, at.name, at.at}, "older form, still read; write %s", form.String())
 	return c.out
+}
+
+// insteadOf says what today's form has for a section.
+func insteadOf(section string) string {
+	switch section {
+	case "logging":
+		return "write `log`"
+	case "database":
+		return "leave it out, what was used is in server.data_dir"
+	}
+	return "write a tier and a key there"
 }
 
 // copySections takes over what both forms have.
@@ -93,16 +104,19 @@ func (c *chain) logging(old *node) *node {
 }
 
 // section returns a section by its two names, as the object it must be.
-func (c *chain) section(names ...string) *node {
+func (c *chain) section(names ...string) (found *node) {
 	for _, name := range names {
-		if n := c.root.get(name); n != nil {
-			if n.kind == kindObject {
-				return n
-			}
+		switch n := c.root.get(name); {
+		case n == nil:
+		case found != nil:
+			c.d.fail(value{n, name, n.at}, "is another name of `%s`, which is there too", names[0])
+		case n.kind != kindObject:
 			c.d.fail(value{n, name, n.at}, "must be an object, not %s", n.kind)
+		default:
+			found = n
 		}
 	}
-	return nil
+	return found
 }
 
 // enabled reports whether a section is on, and reports its unknown fields.

@@ -52,6 +52,12 @@ func TestChainForm(t *testing.T) {
 				equal(t, model, got, want)
 			}
 		}},
+		{"secrets of sections that are ignored", `{"fallback": {"api_key": "${ZHIPU_API_KEY}"}, "database": {"password": "S3CR3T-d"}, "auth": {"google_client_secret": "S3CR3T-g"}}`,
+			func(t *testing.T, c *Config) {
+				if text := string(c.Masked()); strings.Contains(text, "S3CR3T") {
+					t.Errorf("masked: %s", text)
+				}
+			}},
 		{"other names, no primary", `{"anthropic": {"enabled": false}, "zhipu": {"api_key": "${ZHIPU_API_KEY}"}, "auth": {"github_client_id": "x", "token_store_path": "y"}}`,
 			func(t *testing.T, c *Config) { equal(t, "tiers", len(c.Pool.Tiers), 1) }},
 	} {
@@ -85,6 +91,9 @@ func TestChainFormFaults(t *testing.T) {
 		{"copilot", "{\"copilot\": {\"enabled\": true},\n\"fallback\": {\"api_key\": \"S3CR3T\"}}", []string{"1:13: copilot: this provider is not supported by this version"}},
 		{"mixed", "{\"pool\": {\"keys\": [{\"id\": \"a\", \"provider\": \"anthropic\", \"api_key\": \"S3CR3T\"}]},\n\"fallback\": {}}", []string{
 			"2:1: fallback: older form, cannot stand beside `pool`: write a tier and a key there"}},
+		{"two names", `{"fallback": {"api_key": "S3CR3T"}, "zhipu": {"api_key": "S3CR3T"}}`, []string{"1:46: zhipu: is another name of `fallback`, which is there too"}},
+		{"logging", `{"logging": {"level": "info"}, "pool": {"keys": [{"id": "a", "provider": "anthropic", "api_key": "S3CR3T"}]}}`, []string{
+			"1:2: logging: older form, cannot stand beside `pool`: write `log`"}},
 		{"fields", "{\"fallback\": {\"api_kye\": \"S3CR3T\"},\n\"circuit_breaker\": {\"failure_threshold\": 0},\n\"primary\": {\"enabled\": 1}}", []string{
 			`1:15: fallback.api_kye: unknown field; did you mean "api_key"?`,
 			"1:14: pool.keys[1]: `api_key` is required",

@@ -13,7 +13,7 @@ func (c *Config) Masked() []byte {
 		return []byte("{}")
 	}
 	var out bytes.Buffer
-	writeNode(&out, root, "", false)
+	writeNode(&out, root, "\n", false)
 	out.WriteByte('\n')
 	return out.Bytes()
 }
@@ -21,15 +21,20 @@ func (c *Config) Masked() []byte {
 // isSecret reports whether a field holds key material.
 func isSecret(field string) bool {
 	switch field {
-	case "api_key", "admin_key", "local_api_key", "github_token", "client_secret", "refresh_token", "proxy_url":
+	case "proxy_url", "headers", "database": // the last is of an older form and ignored: nobody knows what is in it
 		return true
+	}
+	for _, end := range []string{"_key", "_token", "_secret", "password"} {
+		if strings.HasSuffix(field, end) {
+			return true
+		}
 	}
 	return false
 }
 
-// writeNode writes a value, in the file's own order, on lines of its own below the indent or, for noIndent, on one line.
-// Below a secret field every text is masked.
-func writeNode(out *bytes.Buffer, n *node, indent string, secret bool) {
+// writeNode writes a value, in the file's own order. newline is what goes before each of its elements, a line end and the
+// indent; "" writes it on one line. Below a secret field every text is masked.
+func writeNode(out *bytes.Buffer, n *node, newline string, secret bool) {
 	switch n.kind {
 	case kindString:
 		text := n.text
@@ -38,15 +43,15 @@ func writeNode(out *bytes.Buffer, n *node, indent string, secret bool) {
 		}
 		writeText(out, text)
 	case kindList:
-		writeAll(out, "[]", indent, len(n.items), func(i int, inner string) {
+		writeAll(out, "[]", newline, len(n.items), func(i int, inner string) {
 			writeNode(out, n.items[i], inner, secret)
 		})
 	case kindObject:
-		writeAll(out, "{}", indent, len(n.members), func(i int, inner string) {
+		writeAll(out, "{}", newline, len(n.members), func(i int, inner string) {
 			m := n.members[i]
 			writeText(out, m.name)
 			out.WriteString(": ")
-			writeNode(out, m.value, inner, secret || isSecret(m.name) || m.name == "headers")
+			writeNode(out, m.value, inner, secret || isSecret(m.name))
 		})
 	case kindNull:
 		out.WriteString("null")
@@ -55,25 +60,24 @@ func writeNode(out *bytes.Buffer, n *node, indent string, secret bool) {
 	}
 }
 
-const noIndent = "-"
-
 // writeAll writes n elements between brackets.
-func writeAll(out *bytes.Buffer, brackets, indent string, n int, each func(i int, inner string)) {
-	inner, first, between, last := indent+"  ", "\n"+indent+"  ", ",\n"+indent+"  ", "\n"+indent
-	if indent == noIndent {
-		inner, first, between, last = noIndent, "", ", ", ""
+func writeAll(out *bytes.Buffer, brackets, newline string, n int, each func(i int, inner string)) {
+	inner, between := "", ", "
+	if newline != "" {
+		inner = newline + "  "
+		between = "," + inner
 	}
 	out.WriteByte(brackets[0])
 	for i := range n {
 		if i == 0 {
-			out.WriteString(first)
+			out.WriteString(inner)
 		} else {
 			out.WriteString(between)
 		}
 		each(i, inner)
 	}
 	if n > 0 {
-		out.WriteString(last)
+		out.WriteString(newline)
 	}
 	out.WriteByte(brackets[1])
 }
