@@ -28,6 +28,7 @@ type guardModel struct {
 	end     time.Time // stated
 	last    int       // the request that was the excess's last probe, -1 = none
 	flying  bool      // and says nothing yet
+	begun   int       // the event with which the excess began
 }
 
 // use is what a window of a length holds after the i-th event: every minute that is not older as a whole.
@@ -68,7 +69,7 @@ func (p *guardPast) within(i int) guardModel {
 // over: the excess begins with the i-th event.
 func (p *guardPast) over(i int, by string) guardModel {
 	e := p.events[i]
-	m := guardModel{by: by, probeAt: e.at.Add(p.opt.ProbeInterval), last: -1}
+	m := guardModel{by: by, probeAt: e.at.Add(p.opt.ProbeInterval), last: -1, begun: i}
 	if by == "cap" && e.reset > 0 {
 		m.end = e.at.Add(e.reset)
 	}

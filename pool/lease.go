@@ -42,6 +42,9 @@ type Want struct {
 	failing *tier
 	probe   uint64
 	counted []*tier // whose breakers have heard of this request's failure
+	// The tier whose guard has let the request in as a probe, and the probe: it is for all its attempts there.
+	asking *tier
+	asked  uint64
 }
 
 // Skip is a key that was passed over, or a whole tier where Key is "".
@@ -211,7 +214,7 @@ func (p *Pool) refusal(now time.Time, i int, w *Want) (Gate, time.Time) {
 	if t.breaker != nil && !t.breaker.allows(now) && !w.holds(t) && p.another(i, w) {
 		g, until = GateBreaker, t.breaker.until()
 	}
-	if t.guard != nil && !t.guard.allows(now) {
+	if t.guard != nil && !t.guard.allows(now) && !w.probes(t) {
 		if g == gateOpen {
 			g = GateGuard
 		}
@@ -227,6 +230,9 @@ func (p *Pool) refusal(now time.Time, i int, w *Want) (Gate, time.Time) {
 func (w *Want) holds(t *tier) bool {
 	return w.failing == t && w.probe != 0 && t.breaker.probe == w.probe
 }
+
+// probes reports whether the request is a probe of the tier's guard, of the excess that there is.
+func (w *Want) probes(t *tier) bool { return w.asking == t && w.asked > t.guard.before }
 
 // another reports whether a tier behind the i-th has a key for the request, tried or not: the last one that has never
 // refuses by its breaker.
@@ -328,7 +334,10 @@ func (p *Pool) grant(now time.Time, t *tier, c candidate, w *Want) *Lease {
 		}
 	}
 	if t.guard != nil {
-		l.asked = t.guard.enter(now)
+		if !w.probes(t) {
+			w.asking, w.asked = t, t.guard.enter(now)
+		}
+		l.asked = w.asked
 	}
 	w.tried = append(w.tried, c.ID)
 	c.inFlight++

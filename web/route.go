@@ -64,7 +64,7 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 		Tiers     []routeTier `json:"tiers"`
 		Answer    routeAnswer `json:"answer"`
 	}{Requested: model, Resolved: resolved, Group: optional(caller.Group), Tiers: []routeTier{}}
-	want := &pool.Want{Scope: scopeOf(caller, err), Model: resolved, Session: pool.SessionHash(caller.Code, q.Get("session"))}
+	want := &pool.Want{Scope: scopeOf(caller, resolved, err), Model: resolved, Session: pool.SessionHash(caller.Code, q.Get("session"))}
 	plan := a.pool.Route(want)
 	for _, t := range plan.Tiers {
 		out.Tiers = append(out.Tiers, tierOf(t, &out.Answer))
@@ -84,9 +84,9 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 }
 
 // scopeOf is what the caller may use: nothing where there is any doubt.
-func scopeOf(c auth.Caller, err error) pool.Scope {
+func scopeOf(c auth.Caller, model string, err error) pool.Scope {
 	switch {
-	case err != nil:
+	case err != nil, !c.MayUse(model):
 		return pool.Only()
 	case c.Limited:
 		return pool.Only(c.Keys...)
