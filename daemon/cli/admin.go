@@ -116,6 +116,12 @@ func (r *remote) healthy(ctx context.Context) error {
 	return err
 }
 
+// isStopping reports whether an instance is not healthy because it is about to end.
+func isStopping(err error) bool {
+	no := new(refusal)
+	return errors.As(err, &no) && no.status == http.StatusServiceUnavailable
+}
+
 // locate returns the data directory that flags, environment and configuration name. A wrong configuration is told, but
 // keeps no running instance from being found.
 func locate(src *config.Source, env Environment) string {

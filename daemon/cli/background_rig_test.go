@@ -220,14 +220,14 @@ func (b *background) status(want string) backgroundStatus {
 		b.t.Fatalf("status --json is no JSON: %v: %v", err, r)
 	}
 	pids := b.processes()
-	exit := map[string]int{"running": 0, "not answering": 1, "stopped": 3, "crashed": 3}[s.State]
+	exit := map[string]int{"running": 0, "not answering": 1, "stopping": 1, "stopped": 3, "crashed": 3}[s.State]
 	if s.State != want || r.exit != exit {
 		b.t.Fatalf("status is %q, want %q; processes: %v; %v", s.State, want, pids, r)
 	}
 	if serving := b.begun[s.PID]; serving { // in the foreground
 		pids = append(pids, s.PID)
 	}
-	alive := s.State == "running" || s.State == "not answering"
+	alive := s.State == "running" || s.State == "not answering" || s.State == "stopping"
 	if alive && (len(pids) != 1 || pids[0] != s.PID) || !alive && len(pids) != 0 {
 		b.t.Fatalf("status is a lie: processes: %v; %v", pids, r)
 	}

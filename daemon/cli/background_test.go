@@ -483,12 +483,16 @@ func testGrace(t *testing.T, binary string) {
 	answer := ask(b.start())
 	stopping := b.begin("stop")
 	b.until("the end is logged", func() bool { return strings.Contains(b.log(), "stopping") })
-	b.status("running")
+	b.status("stopping")
+	again := b.begin("start") // waits for its end, and is the next one
 	close(release)
 	b.end(stopping).check(t, "stop", 0, "has stopped")
 	if text := <-answer; !strings.HasPrefix(text, "200") || !strings.Contains(text, "walrus") {
 		t.Errorf("the request in flight: %s", text)
 	}
+	b.end(again).check(t, "start", 0, "is running in the background")
+	b.status("running")
+	b.stop()
 	b.status("stopped")
 
 	release = make(chan struct{})

@@ -141,7 +141,9 @@ func (l *launcher) join(ctx context.Context) (done bool, err error) {
 		if !i.Running() {
 			return false, nil
 		}
-		if !wait(ctx, startTick) {
+		if !wait(ctx, startTick) && isStopping(err) {
+			return true, fmt.Errorf("process %d is stopping, and its requests in flight take longer than %v; try again, or stop it with --grace 0", i.PID, startPatience)
+		} else if ctx.Err() != nil {
 			return true, fmt.Errorf("process %d is running in %s, but does not answer at %s: %w", i.PID, absolute(l.dir), i.Address, err)
 		}
 	}

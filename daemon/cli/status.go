@@ -27,6 +27,7 @@ const (
 // The states of an instance.
 const (
 	stateRunning = "running"
+	stateEnding  = "stopping"      // it serves what is in flight, and nothing new
 	stateSilent  = "not answering" // the process is alive
 	stateStopped = "stopped"
 	stateCrashed = "crashed" // it ended without a clean stop
@@ -70,7 +71,7 @@ func status(args []string, env Environment) int {
 	switch r.State {
 	case stateRunning:
 		return exitDone
-	case stateSilent:
+	case stateSilent, stateEnding:
 		return exitFailed
 	}
 	return exitAbsent
@@ -120,7 +121,10 @@ func (r *statusReport) ask(i *daemon.Instance) {
 	uptime := max(0, int64(time.Since(i.Started).Seconds()))
 	r.State, r.Uptime = stateRunning, &uptime
 	to := connect(i)
-	if err := to.healthy(ctx); err != nil {
+	if err := to.healthy(ctx); isStopping(err) {
+		r.State = stateEnding
+		return
+	} else if err != nil {
 		r.State, r.Problem = stateSilent, err.Error()
 		return
 	}
@@ -172,6 +176,8 @@ func (r *statusReport) print(w io.Writer) {
 		return
 	case stateSilent:
 		fmt.Fprintf(w, "coding-proxy is alive but not answering: %s\n\n", r.Problem)
+	case stateEnding:
+		fmt.Fprint(w, "coding-proxy is stopping: requests in flight are served to their end, new ones are refused\n\n")
 	case stateRunning:
 		fmt.Fprint(w, "coding-proxy is running\n\n")
 	case stateCrashed:
