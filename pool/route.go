@@ -25,9 +25,6 @@ type RouteKey struct {
 	Chance            float64   // with which the request would go to it, 0…1
 }
 
-// Open reports whether the gate lets through.
-func (g Gate) Open() bool { return g == gateOpen }
-
 // Route says what Lease would do now. It changes nothing.
 func (p *Pool) Route(w *Want) Route {
 	p.mu.Lock()

@@ -81,33 +81,6 @@ func (l Limit) State() string {
 	return "exhausted"
 }
 
-// String returns the word that the API uses for a gate.
-func (g Gate) String() string {
-	switch g {
-	case GateDisabled:
-		return "disabled"
-	case GateCooling:
-		return "cooling"
-	case GateDayLimit:
-		return "day_limit"
-	case GateMonthLimit:
-		return "month_limit"
-	case GateBusy:
-		return "busy"
-	case GateBreaker:
-		return "breaker_open"
-	case GateGuard:
-		return "quota_guard"
-	case GateReturn:
-		return "tier_return"
-	case GateScope:
-		return "scope"
-	case GateModel:
-		return "model"
-	}
-	return "ready"
-}
-
 // View returns the state of all tiers and keys.
 func (p *Pool) View() View {
 	p.mu.Lock()

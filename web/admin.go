@@ -71,6 +71,9 @@ func AdminRoutes() []AdminRoute {
 
 // FindAdmin returns the admin call of a path and the id in it; allow lists the methods when the path has others.
 func FindAdmin(routes []AdminRoute, method, path string) (route *AdminRoute, id, allow string) {
+	if !strings.HasPrefix(path, "/admin/") && !strings.HasPrefix(path, "/api/") { // nearly all requests
+		return nil, "", ""
+	}
 	for i := range routes {
 		prefix, suffix, has := strings.Cut(routes[i].Pattern, "{id}")
 		rest, ok := strings.CutPrefix(path, prefix)
