@@ -3,6 +3,7 @@ package daemon
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -396,7 +397,7 @@ func TestRET021TooLargeRotatesNothing(t *testing.T) {
 
 func TestRET026ConcurrentThrottlesCountOnce(t *testing.T) {
 	t.Parallel()
-	const parallel = 12
+	const parallel = 50
 	arrived, answer := make(chan struct{}, parallel), make(chan struct{})
 	b := newBackend(t, func(w http.ResponseWriter, r *http.Request, n int) {
 		if n < parallel {
@@ -586,4 +587,45 @@ func TestAttemptsAreBounded(t *testing.T) {
 			t.Errorf("status %d after %d calls", r.status, len(b.requests()))
 		}
 	})
+}
+
+// The one request that tries an open tier again goes away: the next one is let through.
+func TestRET024ClientCancelsTheProbe(t *testing.T) {
+	t.Parallel()
+	hold := demo.HoldAt(0)
+	one, oneURL := provider(t, demo.Step{Status: 529, Header: http.Header{"Retry-After": {"1"}}}, demo.Step{Hold: hold})
+	_, twoURL := provider(t)
+	clock := &clock{time: time.Now()}
+	i := startAt(t, clock, nil, `"tiers":[{"name":"one","circuit_breaker":{"failure_threshold":1,"success_threshold":1,"recovery_timeout_seconds":60}},{"name":"two"}]`,
+		`"pool":{"max_wait_seconds":0,"keys":[`+poolKey(k1, oneURL, `"tier":"one"`)+`,`+poolKey(k2, twoURL, `"tier":"two"`)+`]}`)
+	breaker := func() string {
+		var v struct {
+			Tiers []struct{ Breaker *struct{ State string } }
+		}
+		if err := json.Unmarshal([]byte(i.ask("GET", "/api/pool/stats", "").body), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.Tiers[0].Breaker.State
+	}
+	served := func(tier, state string) {
+		t.Helper()
+		if rec := i.record(i.good(question(sonnet)).trace()); rec.Tier != tier || breaker() != state {
+			t.Errorf("served by %s, want %s; the breaker is %s, want %s", rec.Tier, tier, breaker(), state)
+		}
+	}
+	served("two", "open")
+	clock.set(clock.now().Add(59 * time.Second))
+	served("two", "open")
+	clock.set(clock.now().Add(2 * time.Second))
+	ctx, leave := context.WithCancel(t.Context())
+	probe := i.background(ctx, question(sonnet))
+	<-hold.Reached()
+	served("two", "half_open") // beside the probe
+	leave()
+	<-probe
+	eventually(t, "the end of the probe", func() bool { return i.keys()[k1].InFlight == 0 })
+	served("one", "closed")
+	if n := len(one.Requests()); n != 3 {
+		t.Errorf("%d requests have reached the first tier", n)
+	}
 }

@@ -27,7 +27,8 @@ import (
 
 const backgroundRounds = 50
 
-// TestBackground runs start, stop, restart and status of the built binary.
+// TestBackground runs start, stop, restart and status of the built binary. Faults: CFG-002 (stale files), CFG-004 (a crash in
+// rounds and status), CFG-005 (the port taken, in rounds), CFG-006 (stop and reload are calls, not signals: admin calls).
 func TestBackground(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "coding-proxy")
 	ctx, cancel := context.WithTimeout(t.Context(), backgroundTime)
