@@ -92,14 +92,24 @@ func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *D
 	if d.listener, err = net.Listen("tcp", address); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	if d.instance, err = announce(d.store, dir, d.Addr()); err != nil {
-		return nil, err
+	return d, d.announce(dir)
+}
+
+// announce lets commands find the instance.
+func (d *Daemon) announce(dir string) (err error) {
+	d.instance, err = announce(d.store, dir, d.Addr())
+	if errors.Is(err, errNoStartTime) {
+		d.log.Warn("no proxy.pid is written: status, stop and the like will not find this instance", "error", err)
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	d.server.token = d.instance.Token
-	if r := redactionOf(log); r != nil {
+	if r := redactionOf(d.log); r != nil {
 		r.hide(auth.NewSecret(d.instance.Token))
 	}
-	return d, nil
+	return nil
 }
 
 func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {

@@ -47,12 +47,15 @@ func (e *UnreadableError) Error() string { return fmt.Sprintf("%s cannot be read
 
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// announce writes proxy.pid with a fresh token. The caller has the lock of the directory, so whatever stands there is
+// errNoStartTime says that the system does not tell when this process began.
+var errNoStartTime = errors.New("the start time of this process cannot be read")
+
+// announce writes proxy.pid with a fresh token. An errNoStartTime is no reason not to serve. The caller has the lock of the directory, so whatever stands there is
 // left over and is replaced.
 func announce(s store.Store, dir, address string) (*Instance, error) {
 	start, err := processStart(os.Getpid())
 	if err != nil {
-		return nil, fmt.Errorf("announce the instance: %w", err)
+		return nil, fmt.Errorf("%w: %w", errNoStartTime, err)
 	}
 	secret := make([]byte, tokenBytes)
 	_, _ = rand.Read(secret) // it never fails
@@ -83,6 +86,9 @@ func (i *Instance) write(s store.Store) error {
 // renew writes proxy.pid again when somebody has removed or changed it: without it no command finds the instance. The
 // caller has the lock of the directory, so what stands there is nobody else's.
 func (i *Instance) renew(s store.Store) error {
+	if i == nil {
+		return nil
+	}
 	if now, err := ReadInstance(i.dir); err == nil && now.same(i) {
 		return nil
 	}
