@@ -47,6 +47,7 @@ type Daemon struct {
 	http      *http.Server
 	listener  net.Listener
 	state     []byte             // state.json as last written
+	salt      []byte             // of the digests in it
 	asked     chan time.Duration // an admin call asks for the end, and how long it may take
 	look      time.Duration      // how often files are looked at that others may change
 	stop      context.CancelFunc
@@ -78,7 +79,7 @@ func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *D
 	}
 	d.pool = pool.New(cfg.Pool, usage{d.stats}, now, rand.Uint64())
 	d.restore("sessions.json", d.pool.RestoreSessions)
-	d.restore("state.json", d.pool.RestoreState)
+	d.restore("state.json", d.restoreState)
 	d.backfill()
 	d.server = d.newServer(cfg, now)
 	d.http = &http.Server{
@@ -117,7 +118,7 @@ func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {
 	s := &server{
 		proxy:       proxy.New(cfg.Proxy, d.pool, callers, upstreams(cfg), d.stats, d.log, now),
 		proxyRoutes: proxy.Routes(), webRoutes: web.Routes(), adminRoutes: web.AdminRoutes(),
-		admin: web.NewAdmin(d.pool, d), crossOrigin: http.NewCrossOriginProtection(),
+		admin: web.NewAdmin(d.pool, d.pool, d), crossOrigin: http.NewCrossOriginProtection(),
 		show: func(cfg *config.Config) *web.Web { return web.New(d.pool, d.stats, cfg.Auth.RequestKeys, now) },
 		log:  d.log, now: now,
 	}
@@ -280,7 +281,7 @@ func (d *Daemon) saveState() {
 			d.pool.KeepSessions()
 		}
 	}
-	state, err := json.Marshal(d.pool.SnapshotState())
+	state, err := d.encodeState()
 	if err == nil && string(state) != string(d.state) && d.save("state.json", json.RawMessage(state)) == nil {
 		d.state = state
 	}

@@ -54,7 +54,10 @@ func (d *Daemon) apply(before, cfg *config.Config) {
 	callers := auth.NewCallers(cfg.Auth)
 	d.server.proxy.Configure(cfg.Proxy, callers, upstreams(cfg))
 	d.pool.Configure(cfg.Pool)
-	d.forgive(before, cfg)
+	d.forgive(cfg, func(id string) bool {
+		old, ok := before.Upstreams[id]
+		return ok && !reflect.DeepEqual(old, cfg.Upstreams[id])
+	})
 	d.backfill()
 	d.server.configure(cfg, callers)
 	d.stats.Keep(cfg.Stats.JournalDays, cfg.Stats.UsageDays)
@@ -62,17 +65,17 @@ func (d *Daemon) apply(before, cfg *config.Config) {
 
 // forgive resets what was earned by a credential or an address that is gone: of keys, and of tiers all of whose keys
 // have another now.
-func (d *Daemon) forgive(before, cfg *config.Config) {
+func (d *Daemon) forgive(cfg *config.Config, isNew func(id string) bool) {
 	for _, t := range cfg.Pool.Tiers {
 		changed := 0
 		for _, k := range t.Keys {
-			if old, ok := before.Upstreams[k.ID]; ok && !reflect.DeepEqual(old, cfg.Upstreams[k.ID]) {
+			if isNew(k.ID) {
 				changed++
-				_ = d.pool.Reset(k.ID) // it is there
+				_ = d.pool.ResetKey(k.ID) // it is there
 			}
 		}
 		if changed > 0 && changed == len(t.Keys) {
-			_ = d.pool.Reset(t.Name) // it is there
+			_ = d.pool.ResetTier(t.Name) // it is there
 		}
 	}
 }

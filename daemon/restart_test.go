@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -83,6 +84,26 @@ func TestRestartInTheMiddle(t *testing.T) {
 		if got := send(i, session); got != key {
 			t.Errorf("session %s was on %s, is on %s", session, key, got)
 		}
+	}
+}
+
+// A credential that was put right while nothing ran is tried at once; one that is the same still cools.
+func TestRestartForgives(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	p := demo.New(demo.Options{Name: "strict", Keys: []string{credential(k1)}})
+	s := httptest.NewServer(p)
+	t.Cleanup(s.Close)
+	wrong := fmt.Sprintf(`{"id":%q,"protocol":"anthropic","base_url":%q,"api_key":"credential-of-nobody"}`, k1, s.URL)
+	for n, c := range []struct {
+		key    string
+		status int
+	}{{wrong, 503}, {wrong, 429}, {poolKey(k1, s.URL), 200}} {
+		i := startIn(t, dir, poolOf(c.key))
+		if r := i.message(question(sonnet)); r.status != c.status {
+			t.Errorf("start %d: status %d, want %d", n, r.status, c.status)
+		}
+		i.stop()
 	}
 }
 

@@ -52,6 +52,9 @@ func TryKeys(ctx context.Context, cfg *config.Config, each func(Tryout)) {
 	ups := upstreams(cfg)
 	for _, t := range cfg.Pool.Tiers {
 		for _, k := range t.Keys {
+			if ctx.Err() != nil {
+				return
+			}
 			try := Tryout{Key: k.ID, Tier: t.Name}
 			switch {
 			case k.Disabled:
@@ -120,6 +123,8 @@ func (t *Tryout) send(ctx context.Context, transport *http.Transport, up *upstre
 func unreached(err error) string {
 	var dns *net.DNSError
 	switch {
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "no answer in time"
 	case errors.As(err, &dns):

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type Pool struct {
 	mu            sync.Mutex // guards everything below
 	opt           Options
 	tiers         []*tier
+	goneKeys      map[string]*key  // that were taken away while leases were open: they may come back
+	goneTiers     map[string]*tier // likewise
 	cool          cooldowns
 	sessions      sessions
 	lastRebalance time.Time
@@ -72,7 +75,10 @@ func (p *Pool) Configure(opt Options) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	keys, tiers := map[string]*key{}, map[string]*tier{}
+	keys, tiers := maps.Clone(p.goneKeys), maps.Clone(p.goneTiers)
+	if keys == nil {
+		keys, tiers = map[string]*key{}, map[string]*tier{}
+	}
 	for _, t := range p.tiers {
 		tiers[t.Name] = t
 		for _, k := range t.keys {
@@ -84,12 +90,14 @@ func (p *Pool) Configure(opt Options) {
 	n := 0
 	for _, ot := range opt.Tiers {
 		t := tiers[ot.Name]
+		delete(tiers, ot.Name)
 		if t == nil {
 			t = &tier{}
 		}
 		t.configure(now, ot, opt.Count)
 		for _, ok := range ot.Keys {
 			k := keys[ok.ID]
+			delete(keys, ok.ID)
 			if k == nil {
 				k = &key{}
 			}
@@ -102,6 +110,11 @@ func (p *Pool) Configure(opt Options) {
 		}
 		p.tiers = append(p.tiers, t)
 	}
+	maps.DeleteFunc(keys, func(_ string, k *key) bool { return k.inFlight == 0 })
+	if len(keys) == 0 {
+		clear(tiers)
+	}
+	p.goneKeys, p.goneTiers = keys, tiers
 	p.forget()
 	p.wake()
 }
@@ -238,15 +251,31 @@ func (t *tier) find(id string) *key {
 	return nil
 }
 
-// Reset clears the cooldowns, breakers and guards of a tier or a key, of all where name is "". It returns a
-// *NameError when there is neither a key nor a tier of that name.
+// Reset clears the cooldowns, breakers and guards of the tier and of the key with the name, of all where it is "". It
+// returns a *NameError when there is neither.
 func (p *Pool) Reset(name string) error {
+	return p.clear("key and no tier", name, func(id string) bool { return name == "" || id == name }, func(tier string) bool { return name == "" || tier == name })
+}
+
+// ResetKey clears the cooldowns of a key. It returns a *NameError when there is no such key.
+func (p *Pool) ResetKey(id string) error {
+	return p.clear("key", id, func(key string) bool { return key == id }, func(string) bool { return false })
+}
+
+// ResetTier clears breaker and guard of a tier and the cooldowns of its keys. It returns a *NameError when there is no such
+// tier.
+func (p *Pool) ResetTier(name string) error {
+	return p.clear("tier", name, func(string) bool { return false }, func(tier string) bool { return tier == name })
+}
+
+// clear resets the keys and tiers that are meant.
+func (p *Pool) clear(what, name string, isKey, isTier func(string) bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	found := name == ""
 	now := p.now()
 	for _, t := range p.tiers {
-		whole := name == "" || t.Name == name
+		whole := isTier(t.Name)
 		if whole {
 			found = true
 			t.since = now
@@ -258,7 +287,7 @@ func (p *Pool) Reset(name string) error {
 			}
 		}
 		for _, k := range t.keys {
-			if whole || k.ID == name {
+			if whole || isKey(k.ID) {
 				found = true
 				k.since = now
 				p.cool.clear(k.ID)
@@ -266,7 +295,7 @@ func (p *Pool) Reset(name string) error {
 		}
 	}
 	if !found {
-		return &NameError{"key and no tier", name}
+		return &NameError{what, name}
 	}
 	p.wake()
 	return nil

@@ -209,3 +209,51 @@ func TestStatedEndsAreBounded(t *testing.T) {
 		t.Errorf("the guard's next request goes in %s", d)
 	}
 }
+
+// A key and a tier of one name are two: what is done to the one leaves the other alone.
+func TestResetOfOneName(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		reset func(*rig) error
+		guard string
+		key   string
+	}{
+		{"key", func(r *rig) error { return r.ResetKey("b") }, "by budget, next in 5m0s", "ready"},
+		{"tier", func(r *rig) error { return r.ResetTier("b") }, "within 0", "cooling"},
+		{"both", func(r *rig) error { return r.Reset("b") }, "within 0", "ready"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, chained(tierOf("a", "a1", "b"), limited(tierOf("b", "x"), 100), tierOf("z", "z")), nil)
+			r.spend("x", 100)
+			r.whole(only("b"), true, reset(pool.Fault, time.Hour))
+			if err := tc.reset(r); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "guard", r.guard("b"), tc.guard)
+			equal(t, "key", r.key("b").State, tc.key)
+		})
+	}
+	r := newRig(t, chained(tierOf("a", "a1")), nil)
+	for what, err := range map[string]error{"a tier as a key": r.ResetKey("a"), "a key as a tier": r.ResetTier("a1"), "nothing": r.Reset("x")} {
+		if err == nil {
+			t.Error(what)
+		}
+	}
+}
+
+// What is in flight when a key is taken away counts when it comes back meanwhile.
+func TestKeyThatIsAwayForAMoment(t *testing.T) {
+	o := chained(tierOf("a", "a1", "a2"))
+	o.Tiers[0].Keys[0].MaxConcurrent = 1
+	without := chained(tierOf("a", "a2"))
+	r := newRig(t, o, nil)
+	l := r.lease(only("a1"))
+	r.Configure(without)
+	r.Configure(o)
+	equal(t, "in flight", r.key("a1").InFlight, 1)
+	equal(t, "state", r.key("a1").State, "busy")
+	l.Accept()
+	l.Close(pool.Outcome{}, pool.Tokens{Output: 150})
+	equal(t, "used", r.key("a1").Today.Used, 150)
+	equal(t, "state", r.key("a1").State, "ready")
+}

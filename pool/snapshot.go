@@ -20,6 +20,7 @@ type Bindings struct {
 type Binding struct {
 	KeyID    string    `json:"key_id"`
 	LastSeen time.Time `json:"last_seen"`
+	Left     time.Time `json:"left,omitzero"` // when a tier before served the session again
 }
 
 // State is state.json: what cools, the streaks, and the states of the tiers by name. Cooldowns of a caller's own
@@ -72,7 +73,7 @@ func (p *Pool) SnapshotSessions() *Bindings {
 	p.sessions.changed = false
 	out := &Bindings{Version: 1, Sessions: map[string]Binding{}, Tiers: map[string]map[string]Binding{}}
 	for k, b := range p.sessions.m {
-		v := Binding{b.key, b.lastSeen}
+		v := Binding{b.key, b.lastSeen, b.left}
 		if out.Tiers[k.session] == nil {
 			out.Tiers[k.session] = map[string]Binding{}
 		}
@@ -112,7 +113,7 @@ func (p *Pool) RestoreSessions(data []byte) error {
 	for session, tiers := range in.Tiers {
 		for name, b := range tiers {
 			if t := p.findTier(name); t != nil && t.find(b.KeyID) != nil && session != "" {
-				p.sessions.m[bindingKey{session, name}] = &binding{key: b.KeyID, lastSeen: b.LastSeen}
+				p.sessions.m[bindingKey{session, name}] = &binding{key: b.KeyID, lastSeen: b.LastSeen, left: b.Left}
 			}
 		}
 	}

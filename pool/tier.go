@@ -83,6 +83,7 @@ func (p *Pool) returned(now time.Time, l *Lease) {
 	for _, t := range p.tiers[i+1:] {
 		if b := p.sessions.get(now, l.want.Session, t.Name); b != nil {
 			b.left = now
+			p.sessions.changed = true
 		}
 	}
 }

@@ -17,8 +17,13 @@ import (
 // Switchboard is what an administrator can change of the pool.
 type Switchboard interface {
 	Reset(name string) error // "" = everything
+	ResetKey(id string) error
 	Enable(key string, on bool) error
 	Unbind(session string) bool
+}
+
+// Router says where a request would go (pool.Pool).
+type Router interface {
 	Route(*pool.Want) pool.Route
 }
 
@@ -39,11 +44,12 @@ type Reloaded struct {
 // Admin serves the admin calls. Who may make them is the server's to say.
 type Admin struct {
 	pool    Switchboard
+	router  Router
 	process Process
 }
 
 // NewAdmin returns the admin calls.
-func NewAdmin(p Switchboard, process Process) *Admin { return &Admin{p, process} }
+func NewAdmin(p Switchboard, r Router, process Process) *Admin { return &Admin{p, r, process} }
 
 // AdminRoute is one admin call. {id} in its pattern stands for one segment.
 type AdminRoute struct {
@@ -155,7 +161,7 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request, _ string) error {
 }
 
 func (a *Admin) resetKey(w http.ResponseWriter, _ *http.Request, id string) error {
-	if err := a.pool.Reset(id); err != nil {
+	if err := a.pool.ResetKey(id); err != nil {
 		return poolError(err)
 	}
 	return say(w, http.StatusOK, "%s is reset", id)

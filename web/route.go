@@ -65,7 +65,7 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 		Answer    routeAnswer `json:"answer"`
 	}{Requested: model, Resolved: resolved, Group: optional(caller.Group), Tiers: []routeTier{}}
 	want := &pool.Want{Scope: scopeOf(caller, resolved, err), Model: resolved, Session: pool.SessionHash(caller.Code, q.Get("session"))}
-	plan := a.pool.Route(want)
+	plan := a.router.Route(want)
 	for _, t := range plan.Tiers {
 		out.Tiers = append(out.Tiers, tierOf(t, &out.Answer))
 	}

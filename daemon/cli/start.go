@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"coding-proxy/daemon"
@@ -27,6 +29,7 @@ func start(args []string, env Environment) int {
 	if code, done := parse(fs, args, env); done {
 		return code
 	}
+	unbroken()
 	cfg, err := config.Load(*src)
 	if err != nil {
 		fmt.Fprintf(env.Stderr, "coding-proxy: %s\n", explain(err))
@@ -43,6 +46,7 @@ func restart(args []string, env Environment) int {
 	if code, done := parse(fs, args, env); done {
 		return code
 	}
+	unbroken()
 	cfg, err := config.Load(*src)
 	if err != nil {
 		fmt.Fprintf(env.Stderr, "coding-proxy: %s\n", explain(err))
@@ -73,6 +77,9 @@ type launcher struct {
 	args     []string // of the process
 	env      Environment
 }
+
+// unbroken keeps a reader that goes away (| head -1) from ending a command half-way.
+func unbroken() { signal.Ignore(syscall.SIGPIPE) }
 
 func launch(command string, cfg *config.Config, src *config.Source, env Environment) int {
 	interrupt, _, stop := signals()
@@ -226,6 +233,8 @@ func (l *launcher) explain(path string, child *exec.Cmd) error {
 		err = json.Unmarshal(data, &r)
 	}
 	switch {
+	case r.Text == "" && child.ProcessState.Success(): // another command has stopped it already
+		return &takenError{fmt.Sprintf("process %d was stopped before it was seen to serve; its log: %s", child.Process.Pid, l.log)}
 	case err != nil || r.Text == "":
 		return fmt.Errorf("process %d ended (%v) before it served; its log: %s", child.Process.Pid, child.ProcessState, l.log)
 	case r.Locked:

@@ -31,6 +31,7 @@ func stop(args []string, env Environment) int {
 	if code, done := parse(fs, args, env); done {
 		return code
 	}
+	unbroken()
 	i, absent := present(locate(src, env))
 	if i == nil {
 		fmt.Fprintf(env.Stderr, "coding-proxy stop: %s%s\n", absent, stranger(src))

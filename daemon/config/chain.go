@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The older form of reference 1, the chain of four fixed tiers (facts/reference-chain.md, 2.3), is rewritten as a tree of
@@ -92,6 +93,8 @@ func (c *chain) logging(old *node) *node {
 	for _, m := range old.members {
 		switch m.name {
 		case "max_bytes", "backup_count":
+		case "level":
+			log.add(m.at, m.name, levelOf(m.value))
 		case "file":
 			if m.value.kind != kindNull {
 				log.members = append(log.members, m)
@@ -101,6 +104,17 @@ func (c *chain) logging(old *node) *node {
 		}
 	}
 	return log
+}
+
+// levelOf takes the names of Python's levels that are not ours.
+func levelOf(n *node) *node {
+	switch {
+	case n.kind == kindString && strings.EqualFold(n.text, "warning"):
+		return textNode(n.at, "warn")
+	case n.kind == kindString && strings.EqualFold(n.text, "critical"):
+		return textNode(n.at, "error")
+	}
+	return n
 }
 
 // section returns a section by its two names, as the object it must be.
@@ -125,6 +139,7 @@ func (c *chain) enabled(n *node, path string, byDefault bool, fields ...string) 
 	if n == nil {
 		return on
 	}
+	longest, longestAt := c.longest, c.longestAt
 	for _, m := range n.members {
 		v := value{m.value, fieldPath(path, m.name), m.at}
 		switch {
@@ -132,12 +147,15 @@ func (c *chain) enabled(n *node, path string, byDefault bool, fields ...string) 
 			boolean(&on)(c.d, v)
 		case m.name == "timeout_ms":
 			var ms float64
-			if number(&ms, 1, float64(maxSeconds.Milliseconds()))(c.d, v); ms/1000 > c.longest {
-				c.longest, c.longestAt = ms/1000, m.value
+			if number(&ms, 1, float64(maxSeconds.Milliseconds()))(c.d, v); ms/1000 > longest {
+				longest, longestAt = ms/1000, m.value
 			}
 		case !slices.Contains(fields, m.name):
 			c.d.problem(m.at, v.path, "unknown field%s", didYouMean(m.name, append(fields, "enabled", "timeout_ms")))
 		}
+	}
+	if on {
+		c.longest, c.longestAt = longest, longestAt
 	}
 	return on
 }
@@ -167,6 +185,9 @@ func (c *chain) tiers() (tiers, keys *node) {
 		}
 	}
 	fallback := c.section("fallback", "zhipu")
+	if m := c.root.get("model_mapping"); m != nil && fallback == nil {
+		c.d.warn(value{m, "model_mapping", m.at}, "is ignored: in this form it is for the fallback tier, and there is none")
+	}
 	if fallback != nil && c.enabled(fallback, "fallback", true, "base_url", "api_key") {
 		at := fallback.at
 		tiers.items = append(tiers.items, object(at, "name", textNode(at, "zhipu"), "model_mapping", c.mapping(at), "default_model", textNode(at, "glm-5.1")))

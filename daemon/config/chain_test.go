@@ -1,6 +1,7 @@
 package config
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestChainForm(t *testing.T) {
 				equal(t, model, got, want)
 			}
 		}},
-		{"secrets of sections that are ignored", `{"fallback": {"api_key": "${ZHIPU_API_KEY}"}, "database": {"password": "S3CR3T-d"}, "auth": {"google_client_secret": "S3CR3T-g"}}`,
+		{"secrets of sections that are ignored", `{"fallback": {"api_key": "${ZHIPU_API_KEY}"}, "copilot": {"enabled": false, "timeout_ms": 9000000}, "database": {"password": "S3CR3T-d"}, "auth": {"google_client_secret": "S3CR3T-g"}}`,
 			func(t *testing.T, c *Config) {
 				if text := string(c.Masked()); strings.Contains(text, "S3CR3T") {
 					t.Errorf("masked: %s", text)
@@ -62,8 +63,7 @@ func TestChainForm(t *testing.T) {
 			func(t *testing.T, c *Config) { equal(t, "tiers", len(c.Pool.Tiers), 1) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			file := strings.Replace(c.file, `"WARNING"`, `"warn"`, 1)
-			got := mustLoad(t, source(file, environment))
+			got := mustLoad(t, source(c.file, environment))
 			c.check(t, got)
 			var form string
 			for _, w := range got.Warnings {
@@ -113,5 +113,16 @@ func TestChainFormFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The names of Python's levels, timeouts of what is switched off, a mapping without its tier.
+func TestChainFormDetails(t *testing.T) {
+	c := mustLoad(t, source(`{"primary": {"timeout_ms": 60000}, "fallback": {"enabled": false, "timeout_ms": 3000000}, "logging": {"level": "CRITICAL"}}`, nil))
+	equal(t, "idle", c.Proxy.Timeouts.Idle, time.Minute)
+	equal(t, "level", c.Log.Level, slog.LevelError)
+	c = mustLoad(t, source(`{"logging": {"level": "INFO"}, "model_mapping": [{"pattern": "claude-*", "target": "x"}]}`, nil))
+	if text := strings.Join(c.Warnings, "\n"); !strings.Contains(text, "model_mapping: is ignored") {
+		t.Errorf("warnings %q", text)
 	}
 }
