@@ -25,17 +25,7 @@ func adminRequest(route web.AdminRoute, visit int, token string) *http.Request {
 		path += "?model=" + sonnet
 	}
 	r := httptest.NewRequest(route.Method, path, nil)
-	r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:3456"
-	switch visit {
-	case fromLAN:
-		r.RemoteAddr = "192.168.1.20:50000"
-	case withForeignHost:
-		r.Host = "rebound.test:3456"
-	case throughTunnel:
-		r.Header.Set("X-Forwarded-For", "203.0.113.7")
-	case withForeignOrigin:
-		r.Header.Set("Origin", "https://evil.test")
-	}
+	come(r, visit)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -136,17 +136,9 @@ func prefixes(route string) []string {
 	return []string{""}
 }
 
-// visited returns the status that a request to the route gets.
-func visited(s *server, route, prefix string, visit int, key string) int {
-	method, path, _ := strings.Cut(route, " ")
-	path = prefix + strings.ReplaceAll(path, "{id}", sonnet)
-	var body string
-	if method == http.MethodPost {
-		body = question(sonnet)
-	}
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
+// come makes a request one that comes in this way.
+func come(r *http.Request, visit int) {
 	r.RemoteAddr, r.Host = "127.0.0.1:50000", "127.0.0.1:3456"
-	r.Header.Set("Anthropic-Version", "2023-06-01")
 	switch visit {
 	case fromLAN:
 		r.RemoteAddr = "192.168.1.20:50000"
@@ -157,6 +149,19 @@ func visited(s *server, route, prefix string, visit int, key string) int {
 	case withForeignOrigin:
 		r.Header.Set("Origin", "https://evil.test")
 	}
+}
+
+// visited returns the status that a request to the route gets.
+func visited(s *server, route, prefix string, visit int, key string) int {
+	method, path, _ := strings.Cut(route, " ")
+	path = prefix + strings.ReplaceAll(path, "{id}", sonnet)
+	var body string
+	if method == http.MethodPost {
+		body = question(sonnet)
+	}
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Anthropic-Version", "2023-06-01")
+	come(r, visit)
 	if key != "" {
 		r.Header.Set("X-Api-Key", key)
 	}
