@@ -167,7 +167,9 @@ func newInstance(t *testing.T, cfg *config.Config) *instance {
 		transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64},
 	}
 	for _, o := range cfg.Upstreams {
-		i.upstreams = append(i.upstreams, o.BaseURL.Host)
+		for _, e := range o.Endpoints {
+			i.upstreams = append(i.upstreams, e.BaseURL.Host)
+		}
 	}
 	return i
 }
@@ -429,34 +431,10 @@ func rawReply(t *testing.T, in *bufio.Reader) *reply {
 	return readReply(resp)
 }
 
-// isRefusal checks an error that the proxy made: its form, and that it tells nothing it must not.
+// isRefusal checks an error that the proxy made for a client of Anthropic's dialect.
 func (i *instance) isRefusal(r *reply, status int, kind string) {
 	i.t.Helper()
-	if r.status != status {
-		i.t.Errorf("status %d, want %d: %s", r.status, status, r.body)
-	}
-	if got := r.header.Get("Content-Type"); got != "application/json" {
-		i.t.Errorf("content-type %q", got)
-	}
-	var e struct {
-		Type  string
-		Error struct {
-			Type, Message string
-		}
-		RequestID string `json:"request_id"`
-	}
-	in := json.NewDecoder(strings.NewReader(r.body))
-	in.DisallowUnknownFields()
-	if err := in.Decode(&e); err != nil {
-		i.t.Errorf("no error envelope: %v: %s", err, r.body)
-	}
-	if e.Type != "error" || e.Error.Type != kind || e.Error.Message == "" {
-		i.t.Errorf("want an error of the type %s: %s", kind, r.body)
-	}
-	if trace := r.trace(); len(trace) != 16 || e.RequestID != trace {
-		i.t.Errorf("trace %q, request_id %q", trace, e.RequestID)
-	}
-	i.tellsNothing(r)
+	i.refuses(claude, r, status, kind)
 }
 
 // tellsNothing checks that an answer names no key, key id or upstream.

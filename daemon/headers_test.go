@@ -248,7 +248,7 @@ func TestJoinsBaseURL(t *testing.T) {
 		{"/api/anthropic", "/api/anthropic/v1/messages?beta=true"},
 		{"/api/anthropic/v1", "/api/anthropic/v1/messages?beta=true"},
 		{"/v1/api", "/v1/api/v1/messages?beta=true"},
-		{"/v2", "/v2/v1/messages?beta=true"},
+		{"/v2", "/v2/messages?beta=true"},
 		{"/a%2Fb", "/a%2Fb/v1/messages?beta=true"},
 		{"/a%20b", "/a%20b/v1/messages?beta=true"},
 	} {

@@ -27,6 +27,8 @@ type refusalCase struct {
 	kind   string
 	says   string   // is in the message
 	header []string // "name: value", or "name" for any value
+
+	dialect string // of the envelope; "" = Anthropic's
 }
 
 func runRefusals(t *testing.T, cases []refusalCase) {
@@ -35,7 +37,10 @@ func runRefusals(t *testing.T, cases []refusalCase) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			i, r := c.make(t)
-			i.isRefusal(r, c.status, c.kind)
+			if c.dialect == "" {
+				c.dialect = claude
+			}
+			i.refuses(c.dialect, r, c.status, c.kind)
 			if !strings.Contains(r.body, c.says) {
 				t.Errorf("%q is not in %s", c.says, r.body)
 			}
@@ -140,9 +145,9 @@ func TestRefusesPaths(t *testing.T) {
 		{name: "405 root", make: at("POST", "/"), status: 405, kind: "invalid_request_error", header: []string{"Allow: GET, HEAD"}},
 		{name: "426 messages", make: at("POST", "/v1/messages", "Connection: Upgrade", "Upgrade: websocket"),
 			status: 426, kind: "invalid_request_error", header: []string{"Upgrade: HTTP/1.1"}},
-		// Codex opens a socket there first, also where the path is not served.
+		// Codex opens a socket there first.
 		{name: "426 responses", make: at("GET", "/v1/responses", "Connection: Upgrade", "Upgrade: websocket"),
-			status: 426, kind: "invalid_request_error", header: []string{"Upgrade: HTTP/1.1"}},
+			status: 426, kind: "invalid_request_error", header: []string{"Upgrade: HTTP/1.1"}, dialect: responses},
 	})
 }
 

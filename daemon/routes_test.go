@@ -53,10 +53,34 @@ func TestAccess(t *testing.T) {
 		"POST /v1/messages/count_tokens": client,
 		"GET /v1/models":                 client,
 		"GET /v1/models/{id}":            client,
-		"POST /api/event_logging/{id}":   anybody,
-		"HEAD /api/hello":                anybody,
-		"GET /":                          anybody,
-		"HEAD /":                         anybody,
+
+		"POST /v1/chat/completions":                      client,
+		"POST /v1/responses":                             client,
+		"POST /v1/responses/compact":                     client,
+		"POST /v1/responses/input_tokens":                client,
+		"GET /v1/responses/{id}":                         client,
+		"POST /v1/embeddings":                            client,
+		"POST /v1/completions":                           client,
+		"POST /v1/moderations":                           client,
+		"POST /v1/images/{id}":                           client,
+		"POST /v1/audio/{id}":                            client,
+		"GET /v1beta/models":                             client,
+		"GET /v1beta/models/{id}":                        client,
+		"POST /v1beta/models/{id}:generateContent":       client,
+		"POST /v1beta/models/{id}:streamGenerateContent": client,
+		"POST /v1beta/models/{id}:countTokens":           client,
+		"POST /v1beta/models/{id}:embedContent":          client,
+		"POST /v1beta/models/{id}:batchEmbedContents":    client,
+		"POST /v1/models/{id}:generateContent":           client,
+		"POST /v1/models/{id}:streamGenerateContent":     client,
+		"POST /v1/models/{id}:countTokens":               client,
+		"POST /v1/models/{id}:embedContent":              client,
+		"POST /v1/models/{id}:batchEmbedContents":        client,
+
+		"POST /api/event_logging/{id}": anybody,
+		"HEAD /api/hello":              anybody,
+		"GET /":                        anybody,
+		"HEAD /":                       anybody,
 
 		"GET /stats":                   page,
 		"GET /stats/pool":              page,
@@ -77,17 +101,21 @@ func TestAccess(t *testing.T) {
 		"GET /api/reauth/status":       page,
 	}
 
-	_, url := provider(t)
-	pool := poolOf(poolKey(k1, url))
+	_, url := strict(t, "all")
+	pool := poolOf(polyglotKey(k1, url, nil))
 	open := prepare(t, filepath.Join(t.TempDir(), "data"), pool)
 	keyed := prepare(t, filepath.Join(t.TempDir(), "data"), pool, oneCaller())
 	t.Cleanup(open.Close)
 	t.Cleanup(keyed.Close)
+	// An answer that can be asked for again, of the caller that each has.
+	stored := map[*server]string{open.server: storedAnswer(t, open.server, ""), keyed.server: storedAnswer(t, keyed.server, requestKey)}
 
 	var routes []string
+	dialectOf := map[string]string{}
 	for _, r := range proxy.Routes() {
 		for _, m := range r.Methods {
-			routes = append(routes, m+" "+r.Pattern)
+			routes = append(routes, m+" "+r.Path())
+			dialectOf[m+" "+r.Path()] = r.Dialect
 		}
 	}
 	for _, r := range web.Routes() {
@@ -113,7 +141,7 @@ func TestAccess(t *testing.T) {
 		} {
 			for visit, want := range c.want {
 				for _, prefix := range prefixes(route) {
-					got := visited(c.server, route, prefix, visit, c.key)
+					got := visited(c.server, visitTo{route, prefix, dialectOf[route], stored[c.server]}, visit, c.key)
 					if got != want {
 						t.Errorf("%s (prefix %q), %s, %s: %d, want %d", route, prefix, c.name, visitNames[visit], got, want)
 					}
@@ -128,12 +156,29 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// prefixes are those below which a route is served: the clients' ones have an alias.
+// prefixes are those below which a route is served: the clients' ones have aliases.
 func prefixes(route string) []string {
-	if slices.ContainsFunc(proxy.Routes(), func(r proxy.Route) bool { return strings.HasSuffix(route, " "+r.Pattern) }) {
-		return []string{"", "/anthropic"}
+	if slices.ContainsFunc(proxy.Routes(), func(r proxy.Route) bool { return strings.HasSuffix(route, " "+r.Path()) }) {
+		return []string{"", "/anthropic", "/openai", "/gemini"}
 	}
 	return []string{""}
+}
+
+// storedAnswer asks for an answer that is stored, and returns its id.
+func storedAnswer(t *testing.T, s *server, key string) string {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodPost, "/v1/responses", strings.NewReader(bodyOf(responses, "gpt-5.5", false)))
+	come(r, fromLoopback)
+	if key != "" {
+		r.Header.Set("X-Api-Key", key)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	id := parse(t, w.Body.String()).get("id").str()
+	if w.Code != http.StatusOK || id == "" {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	return id
 }
 
 // come makes a request one that comes in this way.
@@ -151,16 +196,61 @@ func come(r *http.Request, visit int) {
 	}
 }
 
+// visitTo is where a visit goes.
+type visitTo struct{ route, prefix, dialect, stored string }
+
+// body is a right one for the route.
+func (v visitTo) body() string {
+	_, path, _ := strings.Cut(v.route, " ")
+	content := `{"parts":[{"text":"zebra"}]}`
+	switch _, action, _ := strings.Cut(path, "{id}:"); action {
+	case "countTokens":
+		return bodyOf(gemini, "", false)
+	case "embedContent":
+		return `{"content":` + content + `}`
+	case "batchEmbedContents":
+		return `{"requests":[{"model":"models/m","content":` + content + `}]}`
+	}
+	switch path {
+	case "/v1/embeddings", "/v1/moderations":
+		return `{"model":"m","input":"zebra"}`
+	case "/v1/completions", "/v1/images/{id}":
+		return `{"model":"m","prompt":"zebra"}`
+	case "/v1/audio/{id}":
+		return `{"model":"m","input":"zebra","voice":"v"}`
+	}
+	return bodyOf(v.dialect, sonnet, false)
+}
+
+// id is what the route's path names.
+func (v visitTo) id() string {
+	switch _, path, _ := strings.Cut(v.route, " "); path {
+	case "/v1/images/{id}":
+		return "generations"
+	case "/v1/audio/{id}":
+		return "speech"
+	case "/v1/responses/{id}":
+		return v.stored
+	}
+	if v.dialect == gemini {
+		return "gemini-2.5-flash"
+	}
+	return sonnet
+}
+
 // visited returns the status that a request to the route gets.
-func visited(s *server, route, prefix string, visit int, key string) int {
-	method, path, _ := strings.Cut(route, " ")
-	path = prefix + strings.ReplaceAll(path, "{id}", sonnet)
+func visited(s *server, to visitTo, visit int, key string) int {
+	method, path, _ := strings.Cut(to.route, " ")
+	path = to.prefix + strings.ReplaceAll(path, "{id}", to.id())
 	var body string
 	if method == http.MethodPost {
-		body = question(sonnet)
+		body = to.body()
 	}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r.Header.Set("Anthropic-Version", "2023-06-01")
+	r.Header.Set("Content-Type", "application/json")
+	if to.dialect == claude {
+		r.Header.Set("Anthropic-Version", "2023-06-01")
+	}
 	come(r, visit)
 	if key != "" {
 		r.Header.Set("X-Api-Key", key)

@@ -143,7 +143,7 @@ func (s *server) recovered(w *tracked, r *http.Request, trace string) {
 	if w.wrote {
 		panic(http.ErrAbortHandler)
 	}
-	proxy.WriteError(w, trace, proxy.ErrInternal(trace))
+	s.proxy.WriteError(w, r, trace, proxy.ErrInternal(trace))
 }
 
 // tracked knows whether the header is written.

@@ -64,9 +64,14 @@ func (d *Daemon) restoreState(data []byte) error {
 func wayDigest(salt []byte, o upstream.Options) string {
 	h := hmac.New(sha256.New, salt)
 	write := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
-	write(o.BaseURL.String())
-	write(o.HeaderName)
-	write(o.HeaderPrefix)
+	for _, e := range o.Endpoints {
+		if e.Protocol != upstream.Anthropic { // that was the only one when the first digests were written
+			write(e.Protocol)
+		}
+		write(e.BaseURL.String())
+		write(e.HeaderName)
+		write(e.HeaderPrefix)
+	}
 	write(o.APIKey.Reveal())
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 		write(name)

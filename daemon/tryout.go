@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -22,24 +25,59 @@ const (
 	mostTryBody = 64 << 10
 	mostMessage = 200 // characters of a provider's words that are shown
 	tryModel    = "claude-haiku-4-5"
+	notOfTheAPI = "the answer is not one of the API"
 )
 
-// Tryout is what one tiny request with a key came to.
+// Tryout is what one tiny request with a key, at one of its addresses, came to.
 type Tryout struct {
-	Key     string            `json:"key"`
-	Tier    string            `json:"tier"`
-	Model   string            `json:"model,omitempty"` // the upstream's name
-	Skipped string            `json:"skipped,omitempty"`
-	Status  int               `json:"status,omitempty"`
-	MS      int64             `json:"ms"`
-	Error   string            `json:"error,omitempty"`
-	Limits  map[string]string `json:"limits,omitempty"` // the rate-limit headers
+	Key      string            `json:"key"`
+	Tier     string            `json:"tier"`
+	Protocol string            `json:"protocol,omitempty"`
+	Call     string            `json:"call,omitempty"`  // method and path
+	Model    string            `json:"model,omitempty"` // the upstream's name, where one was asked
+	Skipped  string            `json:"skipped,omitempty"`
+	Status   int               `json:"status,omitempty"`
+	MS       int64             `json:"ms"`
+	Error    string            `json:"error,omitempty"`
+	Note     string            `json:"note,omitempty"`   // what a success does not tell
+	Limits   map[string]string `json:"limits,omitempty"` // the rate-limit headers
 }
 
 // OK reports whether the key works, as far as was tried.
-func (t *Tryout) OK() bool { return t.Skipped != "" || t.Status >= 200 && t.Status < 300 }
+func (t *Tryout) OK() bool {
+	return t.Skipped != "" || t.Error == "" && t.Status >= 200 && t.Status < 300
+}
 
-// TryKeys sends one request of one token with each key, in their order, and tells each of what came of it.
+// Tried names what was asked: the model, or else the call.
+func (t *Tryout) Tried() string { return cmp.Or(t.Model, t.Call) }
+
+// probe is the request by which an address is tried.
+type probe struct {
+	at                  *upstream.Endpoint
+	method, path, query string
+	header              http.Header
+	model, body         string
+}
+
+func (pr probe) url(up *upstream.Upstream) string { return up.URL(pr.at, pr.path, pr.query).String() }
+
+// probeFor returns the cheapest request of a protocol that needs the key. Anthropic is asked for one token, which tells
+// its limits, too. Elsewhere a model that is surely there is not known, and a limit of one token is refused by models that
+// reason, so the models are listed.
+func probeFor(protocol, model string) probe {
+	switch protocol {
+	case upstream.Anthropic:
+		name, _ := json.Marshal(model) // a string cannot fail
+		return probe{method: http.MethodPost, path: "/v1/messages", model: model,
+			header: http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {"2023-06-01"}},
+			body:   fmt.Sprintf(`{"model":%s,"max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`, name)}
+	case upstream.Gemini:
+		return probe{method: http.MethodGet, path: "/v1beta/models", query: "pageSize=1"}
+	}
+	return probe{method: http.MethodGet, path: "/v1/models"}
+}
+
+// TryKeys sends one tiny request to each address of each key, in their order, and tells each of what came of it.
 func TryKeys(ctx context.Context, cfg *config.Config, each func(Tryout)) {
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment, // never for loopback
@@ -59,20 +97,40 @@ func TryKeys(ctx context.Context, cfg *config.Config, each func(Tryout)) {
 			switch {
 			case k.Disabled:
 				try.Skipped = k.DisabledReason
+				each(try)
 			case k.Passthrough:
 				try.Skipped = "passes each client's own credential on"
+				each(try)
 			default:
-				try.send(ctx, transport, ups[k.ID], modelFor(p, k.ID))
+				for _, pr := range probes(ups[k.ID], k.Protocols, modelFor(p, k.ID)) {
+					try := try
+					try.send(ctx, transport, ups[k.ID], pr)
+					each(try)
+				}
 			}
-			each(try)
 		}
 	}
+}
+
+// probes are the requests that try a key's addresses; protocols that are tried by the same call share one.
+func probes(up *upstream.Upstream, protocols []string, model string) []probe {
+	var list []probe
+	seen := map[string]bool{}
+	for _, protocol := range protocols {
+		pr := probeFor(protocol, model)
+		pr.at = up.Endpoint(protocol)
+		if address := pr.method + " " + pr.url(up); !seen[address] {
+			seen[address] = true
+			list = append(list, pr)
+		}
+	}
+	return list
 }
 
 // modelFor returns a name by which the key's upstream knows a model, the cheapest that is known.
 func modelFor(p *pool.Pool, key string) string {
 	scope := pool.Only(key)
-	names := p.Models(scope, []string{tryModel})
+	names := p.Models(scope, map[string][]string{upstream.Anthropic: {tryModel}})
 	if len(names) == 0 {
 		return tryModel
 	}
@@ -90,21 +148,12 @@ func modelFor(p *pool.Pool, key string) string {
 	return name
 }
 
-func (t *Tryout) send(ctx context.Context, transport *http.Transport, up *upstream.Upstream, model string) {
-	t.Model = model
+func (t *Tryout) send(ctx context.Context, transport *http.Transport, up *upstream.Upstream, pr probe) {
+	t.Protocol, t.Call, t.Model = pr.at.Protocol, pr.method+" "+pr.path, pr.model
 	ctx, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
-	name, _ := json.Marshal(model) // a string cannot fail
-	body := fmt.Sprintf(`{"model":%s,"max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`, name)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, up.URL("/v1/messages", "").String(), strings.NewReader(body))
-	if err != nil {
-		t.Error = "the address is wrong"
-		return
-	}
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Anthropic-Version": {"2023-06-01"}, "User-Agent": {"coding-proxy"}}
-	up.SetHeaders(req.Header)
 	began := time.Now()
-	resp, err := transport.RoundTrip(req)
+	resp, err := pr.send(ctx, transport, up, true)
 	t.MS = time.Since(began).Milliseconds()
 	if err != nil {
 		t.Error = unreached(err)
@@ -114,9 +163,45 @@ func (t *Tryout) send(ctx context.Context, transport *http.Transport, up *upstre
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, mostTryBody)) // what came is looked at
 	t.MS = time.Since(began).Milliseconds()
 	t.Status, t.Limits = resp.StatusCode, limitsOf(resp.Header)
-	if !t.OK() {
+	switch {
+	case !t.OK():
 		t.Error = printable(string(up.Mask([]byte(providerWords(answer)))))
+	case !isJSON(answer):
+		t.Error = notOfTheAPI // a page of some web server, for which the base URL is not the API's
+	case pr.method == http.MethodGet && pr.at.HeaderName != "" && pr.isOpen(ctx, transport, up):
+		t.Note = "its list of models is open to anyone: whether the key is good is not known"
 	}
+}
+
+// send sends the request, without the key if it is not to be shown.
+func (pr probe) send(ctx context.Context, transport *http.Transport, up *upstream.Upstream, withKey bool) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, pr.method, pr.url(up), strings.NewReader(pr.body))
+	if err != nil {
+		return nil, fmt.Errorf("building the request: %w", err)
+	}
+	maps.Copy(req.Header, pr.header)
+	req.Header.Set("User-Agent", "coding-proxy")
+	up.SetHeaders(req.Header, pr.at)
+	if !withKey {
+		req.Header.Del(pr.at.HeaderName)
+	}
+	return transport.RoundTrip(req)
+}
+
+// isOpen reports whether the call is answered without the key, too, so that its success tells nothing of the key.
+func (pr probe) isOpen(ctx context.Context, transport *http.Transport, up *upstream.Upstream) bool {
+	resp, err := pr.send(ctx, transport, up, false)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode >= 200 && resp.StatusCode < 300
+}
+
+// isJSON reports whether an answer, of which only the beginning may be there, is an object or a list.
+func isJSON(answer []byte) bool {
+	answer = bytes.TrimLeft(answer, " \t\r\n")
+	return len(answer) > 0 && (answer[0] == '{' || answer[0] == '[')
 }
 
 // unreached says in plain words why there is no answer.
@@ -158,7 +243,7 @@ func providerWords(body []byte) string {
 		Message string
 	}
 	if json.Unmarshal(body, &e) != nil {
-		return "the answer is not one of the API"
+		return notOfTheAPI
 	}
 	if e.Error.Message == "" {
 		return e.Message

@@ -140,9 +140,7 @@ func (p *Pool) modelNames(s Scope) []string {
 // reached keeps the names, as clients say them, that an enabled key of the scope serves, sorted.
 func (p *Pool) reached(names []string, s Scope) []string {
 	names = slices.DeleteFunc(names, func(name string) bool {
-		if target, ok := p.opt.Mapping.Map(name); ok {
-			name = target
-		}
+		name = p.resolve(name)
 		for _, t := range p.tiers {
 			for _, k := range t.keys {
 				if _, ok := t.serves(k, name); ok && !k.Disabled && s.Has(k.ID) {
@@ -156,11 +154,36 @@ func (p *Pool) reached(names []string, s Scope) []string {
 	return slices.Compact(names)
 }
 
-// Models returns the names that the scope's keys and mappings know, and those of the catalogue that it reaches, sorted.
-func (p *Pool) Models(s Scope, catalogue []string) []string {
+// Models returns the names that the scope's keys and mappings know, and of the catalogue those that it reaches, sorted.
+// The catalogue has the names of each dialect's providers: a key that serves any name has those of its own dialects.
+func (p *Pool) Models(s Scope, catalogue map[string][]string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reached(append(p.modelNames(s), catalogue...), s)
+	names := p.modelNames(s)
+	for _, t := range p.tiers {
+		for _, k := range t.keys {
+			if k.Disabled || !s.Has(k.ID) {
+				continue
+			}
+			for dialect, known := range catalogue {
+				for _, name := range known {
+					if p.lists(t, k, dialect, name) {
+						names = append(names, name)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// lists reports whether a key lists a name that providers of a dialect know.
+func (p *Pool) lists(t *tier, k *key, dialect, name string) bool {
+	target := p.resolve(name)
+	_, serves := t.serves(k, target)
+	_, preset := k.Preset.Map(target)
+	return serves && (k.Models != nil || t.Mapping != nil || preset || slices.Contains(k.Protocols, dialect))
 }
 
 // distance is the Levenshtein distance of two byte strings.
@@ -189,7 +212,7 @@ func (p *Pool) Serves(w *Want) error {
 	defer p.mu.Unlock()
 	for _, t := range p.tiers {
 		for _, k := range t.keys {
-			if _, ok := t.serves(k, w.Model); ok && w.Scope.Has(k.ID) {
+			if _, ok := w.serves(t, k); ok && w.Scope.Has(k.ID) {
 				return nil
 			}
 		}

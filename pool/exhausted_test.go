@@ -148,7 +148,7 @@ func TestScopeFailsClosed(t *testing.T) {
 		if !errors.As(err, &unknown) || len(unknown.Near) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
-		if names := r.Models(scope, []string{"x"}); len(names) > 0 {
+		if names := r.Models(scope, map[string][]string{"": {"x"}}); len(names) > 0 {
 			t.Errorf("%s: models %v", name, names)
 		}
 		if r.Serves(w) == nil {
@@ -196,8 +196,22 @@ func TestNearNames(t *testing.T) {
 			t.Errorf("%.20s: near %v, want %v", tc.model, near, tc.near)
 		}
 	}
-	got := r.Models(pool.Only("a", "off"), []string{"claude-sonnet-4-5", "qwen"})
+	got := r.Models(pool.Only("a", "off"), map[string][]string{"anthropic": {"claude-sonnet-4-5", "qwen"}, "gemini": {"other"}})
 	if want := []string{"claude-haiku-4-5", "claude-opus-4-8", "claude-sonnet-5", "glm-5.1", "kimi-k2", "qwen"}; !slices.Equal(got, want) {
 		t.Errorf("models %v", got)
+	}
+}
+
+// A key that serves any name has the catalogue's names of its own dialects; a mapping takes what it maps.
+func TestModelsOfTheCatalogue(t *testing.T) {
+	o := options(pool.FillFirst,
+		pool.Key{ID: "a", Protocols: []string{"anthropic"}}, pool.Key{ID: "g", Protocols: []string{"gemini"}},
+		pool.Key{ID: "m", Protocols: []string{"anthropic"}, Preset: mapping(t, "", "claude-* → glm")})
+	r := newRig(t, o, nil)
+	catalogue := map[string][]string{"anthropic": {"claude-x"}, "gemini": {"gemini-x"}, "openai-chat": {"gpt-x"}}
+	for key, want := range map[string]string{"a": "claude-x", "g": "gemini-x", "m": "claude-x"} {
+		if got := strings.Join(r.Models(pool.Only(key), catalogue), " "); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
 	}
 }

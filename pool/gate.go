@@ -57,7 +57,7 @@ func later(a, b time.Time) time.Time {
 
 // usable asks the key's own gates about the request's model.
 func (p *Pool) usable(now time.Time, t *tier, k *key, w *Want) Gate {
-	upstream, ok := t.serves(k, w.Model)
+	upstream, ok := w.serves(t, k)
 	if !ok {
 		return GateModel
 	}

@@ -34,6 +34,9 @@ type Want struct {
 	Session    string // the client's session id; "" binds nothing
 	Credential string // hash of the caller's own credential, for passthrough keys; "" = none
 
+	Speaks []string // only keys that speak one of these dialects; nil = any
+	Key    string   // only this key, where what is asked for lives in its account; "" = any
+
 	Skipped []Skip // keys that a gate refused, for the journal
 
 	tried  []string
@@ -162,7 +165,7 @@ func (s *survey) serving() int { return len(s.open) + len(s.blocked) + s.tried }
 func (p *Pool) look(now time.Time, t *tier, w *Want, s *survey) {
 	s.open, s.blocked, s.tried = s.open[:0], s.blocked[:0], 0
 	for _, k := range t.keys {
-		upstream, ok := t.serves(k, w.Model)
+		upstream, ok := w.serves(t, k)
 		if !ok || !w.Scope.Has(k.ID) {
 			continue
 		}
@@ -371,7 +374,7 @@ func (p *Pool) follow(now time.Time, l *Lease) {
 	old := l.t.find(b.key)
 	usable := old != nil && w.Scope.Has(old.ID)
 	if usable {
-		upstream, ok := l.t.serves(old, w.Model)
+		upstream, ok := w.serves(l.t, old)
 		if !ok {
 			return // another model's key: the binding still fits its own model
 		}

@@ -99,9 +99,12 @@ func matchGlob(parts []string, name string) bool {
 // Resolve returns the resolved name of a requested model.
 func (p *Pool) Resolve(model string) string {
 	p.mu.Lock()
-	m := p.opt.Mapping
-	p.mu.Unlock()
-	if target, ok := m.Map(model); ok {
+	defer p.mu.Unlock()
+	return p.resolve(model)
+}
+
+func (p *Pool) resolve(model string) string {
+	if target, ok := p.opt.Mapping.Map(model); ok {
 		return target
 	}
 	return model

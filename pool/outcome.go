@@ -17,6 +17,7 @@ const (
 	Credential         // 401, 403: cools the key for an hour
 	Cap                // used up, unpaid: cools the key until the stated reset, else an hour
 	UnknownModel       // the provider does not know the model: cools (key, upstream model)
+	Repair             // it refuses state of another provider: says nothing of the key
 )
 
 // String returns the word that pages and the journal use.
@@ -42,6 +43,8 @@ func (c Class) String() string {
 		return "cap"
 	case UnknownModel:
 		return "unknown_model"
+	case Repair:
+		return "repair"
 	}
 	return "unknown"
 }

@@ -61,7 +61,7 @@ func New(opt Options, usage Usage, now func() time.Time, seed uint64) *Pool {
 		now:      now,
 		rand:     r,
 		cool:     cooldowns{m: map[coolKey]*cooldown{}, rand: r},
-		sessions: sessions{m: map[bindingKey]*binding{}},
+		sessions: sessions{m: map[bindingKey]*binding{}, owned: map[string]*binding{}, mixed: map[string]*binding{}},
 		freed:    make(chan struct{}),
 	}
 	p.Configure(opt)

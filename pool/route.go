@@ -69,7 +69,7 @@ func (p *Pool) routeKeys(now time.Time, t *tier, w *Want, s *survey, drawn bool)
 	var keys []RouteKey
 	for _, k := range t.keys {
 		rk := RouteKey{ID: k.ID}
-		upstream, ok := t.serves(k, w.Model)
+		upstream, ok := w.serves(t, k)
 		switch {
 		case !w.Scope.Has(k.ID):
 			rk.Gate = GateScope

@@ -20,11 +20,14 @@ type binding struct {
 	lastSeen time.Time
 	left     time.Time // when a tier before served the session again
 	active   int       // leases that are open
+	mixture  Mixture   // of entries of sessions.mixed
 }
 
 // sessions has the bindings of a pool; the pool's lock guards it.
 type sessions struct {
 	m       map[bindingKey]*binding
+	owned   map[string]*binding // ids that live in the account of a key, hashed with their caller
+	mixed   map[string]*binding // sessions whose history holds marks of several providers; without a key
 	idle    time.Duration
 	changed bool // since the last snapshot
 }
@@ -87,6 +90,8 @@ func (s *sessions) coldest(now time.Time, tier, key string) *binding {
 
 // prune drops idle bindings, and the older half of all when that is not enough.
 func (s *sessions) prune(now time.Time) {
+	s.forget(s.owned, now)
+	s.forget(s.mixed, now)
 	var sum time.Duration
 	for k, b := range s.m {
 		if now.Sub(b.lastSeen) > s.idle {

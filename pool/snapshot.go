@@ -13,7 +13,15 @@ import (
 type Bindings struct {
 	Version  int                           `json:"version"`
 	Sessions map[string]Binding            `json:"sessions"`
-	Tiers    map[string]map[string]Binding `json:"tiers"` // session → tier → binding
+	Tiers    map[string]map[string]Binding `json:"tiers"`           // session → tier → binding
+	IDs      map[string]Binding            `json:"ids,omitempty"`   // hashed id → the key in whose account it lives
+	Mixed    map[string]Mixed              `json:"mixed,omitempty"` // sessions with a mixed history
+}
+
+// Mixed is a session whose history holds marks of several providers; Refused: one of them has refused some.
+type Mixed struct {
+	LastSeen time.Time `json:"last_seen"`
+	Refused  bool      `json:"refused,omitempty"`
 }
 
 // Binding is one session's key.
@@ -71,7 +79,14 @@ func (p *Pool) SnapshotSessions() *Bindings {
 		return nil
 	}
 	p.sessions.changed = false
-	out := &Bindings{Version: 1, Sessions: map[string]Binding{}, Tiers: map[string]map[string]Binding{}}
+	out := &Bindings{Version: 1, Sessions: map[string]Binding{}, Tiers: map[string]map[string]Binding{},
+		IDs: map[string]Binding{}, Mixed: map[string]Mixed{}}
+	for id, b := range p.sessions.owned {
+		out.IDs[id] = Binding{KeyID: b.key, LastSeen: b.lastSeen}
+	}
+	for session, b := range p.sessions.mixed {
+		out.Mixed[session] = Mixed{b.lastSeen, b.mixture == MixedRefused}
+	}
 	for k, b := range p.sessions.m {
 		v := Binding{b.key, b.lastSeen, b.left}
 		if out.Tiers[k.session] == nil {
@@ -116,6 +131,16 @@ func (p *Pool) RestoreSessions(data []byte) error {
 				p.sessions.m[bindingKey{session, name}] = &binding{key: b.KeyID, lastSeen: b.LastSeen, left: b.Left}
 			}
 		}
+	}
+	for id, b := range in.IDs {
+		p.sessions.note(p.sessions.owned, id, binding{key: b.KeyID, lastSeen: b.LastSeen})
+	}
+	for session, m := range in.Mixed {
+		b := binding{lastSeen: m.LastSeen, mixture: MixedCrossed}
+		if m.Refused {
+			b.mixture = MixedRefused
+		}
+		p.sessions.note(p.sessions.mixed, session, b)
 	}
 	p.sessions.prune(p.now())
 	return nil

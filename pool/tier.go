@@ -39,7 +39,7 @@ func (w *Want) probes(t *tier) bool { return w.asking == t && w.asked > t.guard.
 func (p *Pool) another(i int, w *Want) bool {
 	for _, t := range p.tiers[i+1:] {
 		for _, k := range t.keys {
-			if _, ok := t.serves(k, w.Model); ok && !k.Disabled && w.Scope.Has(k.ID) {
+			if _, ok := w.serves(t, k); ok && !k.Disabled && w.Scope.Has(k.ID) {
 				return true
 			}
 		}

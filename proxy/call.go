@@ -3,13 +3,15 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"coding-proxy/auth"
 	"coding-proxy/pool"
+	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
 	"coding-proxy/stats"
 )
@@ -19,9 +21,9 @@ const (
 	tierHeader     = "X-Proxy-Tier"
 	attemptsHeader = "X-Proxy-Attempts"
 
-	maxModelName = 256 // characters; longer names are refused
-	maxSession   = 256 // characters; longer ids are ignored
-	maxClient    = 64  // characters of the user agent's product kept in the journal
+	droppedHeader = "X-Proxy-Dropped"
+
+	maxClient = 64 // characters of the user agent's product kept in the journal
 )
 
 // Entry is what the server knows of a request when it hands it over.
@@ -37,31 +39,45 @@ type Entry struct {
 // call is what the pipeline knows of one request. in is never edited.
 type call struct {
 	Entry
-	p      *Proxy
-	set    *settings // as they were when the request began: it finishes by them
-	in     *http.Request
-	writer *clientWriter
-	body   *body
+	p       *Proxy
+	set     *settings // as they were when the request began: it finishes by them
+	dialect *ir.Dialect
+	in      *http.Request
+	writer  *clientWriter
+	body    *body
 
 	model     string        // the client's name
-	modelAt   rawjson.Field // where it stands in the body
+	modelAt   rawjson.Field // where its value stands in the body; ValueEnd is 0 where the path names it
+	plainAt   bool          // the value there is no JSON text but the bytes themselves (multipart)
 	stream    bool
+	array     bool  // a stream as one JSON array (Gemini without alt=sse)
 	maxTokens int64 // -1: not given
 	session   string
+	previous  string // id of a stored answer that the request goes on from
+	unstored  bool   // the answer shall not be stored
+	stateful  string // the field that only a provider of the client's dialect can serve
 	want      pool.Want
 
-	record   stats.Record
-	finished bool
-	held     bool // the body's reference is still ours
+	asked   *ir.Request // the request in canonical form, once a conversion has needed it
+	refused error       // why it has none
+	lost    []string    // what the conversion of the attempt under way could not say
+
+	record    stats.Record
+	finished  bool
+	held      bool        // the body's reference is still ours
+	committed atomic.Bool // the client has its header: no further key is tried
 }
 
 // start begins the record of a request.
 func (p *Proxy) start(r *http.Request, e Entry) *call {
 	c := &call{Entry: e, p: p, set: p.settings(), in: r, maxTokens: -1}
 	c.record = stats.Record{Trace: e.Trace, Caller: e.Caller.Code, Group: e.Caller.Group, Client: product(r.UserAgent())}
+	name := DialectOf(r)
 	if e.Route != nil {
-		c.record.Dialect = e.Route.Dialect
+		name = e.Route.dialectFor(r.Header)
+		c.record.Dialect = name
 	}
+	c.dialect = p.dialects[name]
 	return c
 }
 
@@ -82,7 +98,13 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 	if err := c.scan(); err != nil {
 		return c, err
 	}
-	resolved := p.pool.Resolve(c.model)
+	return c, c.settle()
+}
+
+// settle says what is wanted of the pool.
+func (c *call) settle() error {
+	e := &c.Entry
+	resolved := c.p.pool.Resolve(c.model)
 	c.record.Requested, c.record.Resolved = c.model, resolved
 	c.record.Stream = c.stream
 	c.want = pool.Want{Scope: pool.Everything(), Model: resolved, Session: pool.SessionHash(e.Caller.Code, c.session)}
@@ -90,10 +112,37 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 		c.want.Scope = pool.Only(e.Caller.Keys...)
 	}
 	c.record.Session = c.want.Session
-	if !e.Caller.MayUse(resolved) {
-		return c, ErrForbidden("this request key may not use the model " + printable(c.model))
+	if c.model != "" && !e.Caller.MayUse(resolved) {
+		return ErrForbidden("this request key may not use the model " + printable(c.model))
 	}
-	return c, nil
+	if e.Route.speaks != "" {
+		c.want.Speaks = strings.Fields(e.Route.speaks)
+	} else if c.stateful != "" {
+		c.want.Speaks = []string{c.dialect.Name}
+	}
+	if c.previous == "" {
+		return nil
+	}
+	return c.pin()
+}
+
+// pin keeps a request that goes on from a stored answer with the key in whose account the answer lives.
+func (c *call) pin() error {
+	field := c.stateful
+	if field == "" {
+		field = "the id in the path"
+	}
+	key, ok, gone := c.p.pool.Owner(c.Caller.Code, c.previous, responses, c.want.Scope)
+	switch {
+	case !ok || c.Caller.Limited && !slices.Contains(c.Caller.Keys, key):
+		return &Error{Status: http.StatusNotFound, Type: ir.KindNotFound, Param: c.stateful, code: "previous_response_not_found",
+			Message: field + ": no answer with this id is known as yours"}
+	case gone:
+		return &Error{Status: http.StatusBadRequest, Type: ir.KindInvalid, Param: c.stateful,
+			Message: field + ": the key that holds this answer is gone; send the whole conversation"}
+	}
+	c.want.Key = key
+	return nil
 }
 
 // read reads the body with a deadline that each read renews: a body that stops arriving is given up.
@@ -111,105 +160,6 @@ func (p *Proxy) read(w http.ResponseWriter, r *http.Request) (*body, error) {
 	}
 	_ = ctl.SetReadDeadline(time.Time{})
 	return b, err
-}
-
-// scan looks at the top level of the body once.
-func (c *call) scan() error {
-	b := c.body.bytes
-	var user, cacheKey string
-	var seen [4]bool
-	once := func(i int, name string) error {
-		if seen[i] {
-			return badRequest("%s: the field is there more than once", name)
-		}
-		seen[i] = true
-		return nil
-	}
-	err := rawjson.Walk(b, func(key []byte, f rawjson.Field) error {
-		v := f.Value(b)
-		var ok bool
-		switch string(key) {
-		case "model":
-			if c.model, ok = rawjson.String(v); !ok {
-				return badRequest("model: must be a string")
-			}
-			c.modelAt = f
-			return once(0, "model")
-		case "stream":
-			if c.stream = string(v) == "true"; !c.stream && string(v) != "false" && string(v) != "null" {
-				return badRequest("stream: must be true or false")
-			}
-			return once(1, "stream")
-		case "max_tokens":
-			if c.maxTokens, ok = rawjson.Int(v); !ok {
-				c.maxTokens = -1
-			}
-			return once(2, "max_tokens")
-		case "metadata":
-			user, _ = rawjson.String(rawjson.Get(v, "user_id"))
-			return once(3, "metadata")
-		case "prompt_cache_key":
-			cacheKey, _ = rawjson.String(v)
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, rawjson.ErrSyntax):
-		return badRequest("the request body is not a JSON object: %s", strings.TrimPrefix(err.Error(), "invalid JSON: "))
-	case err != nil:
-		return err
-	case c.model == "":
-		return badRequest("model: the field is missing or empty")
-	case len(c.model) > maxModelName:
-		return badRequest("model: the name is longer than %d characters", maxModelName)
-	}
-	c.session = sessionID(c.in.Header, user, cacheKey)
-	return nil
-}
-
-// sessionID is the first id that a client gives its conversation (facts/clients.md, section 0).
-func sessionID(h http.Header, user, cacheKey string) string {
-	for _, name := range [...]string{"X-Claude-Code-Session-Id", "", "X-Session-Id", "X-Session-Affinity", "Session-Id", "Session_id", "Mcp-Session-Id"} {
-		id := ""
-		if name == "" {
-			id = userSession(user)
-		} else if v := h[name]; len(v) > 0 {
-			id = v[0]
-		}
-		if validSession(id) {
-			return id
-		}
-	}
-	if validSession(cacheKey) {
-		return cacheKey
-	}
-	return ""
-}
-
-// userSession takes the session out of metadata.user_id: newer Claude Code sends a JSON text with session_id, older
-// ones user_…_session_UUID; any other value counts whole.
-func userSession(user string) string {
-	if strings.HasPrefix(user, "{") {
-		if id, ok := rawjson.String(rawjson.Get([]byte(user), "session_id")); ok && id != "" {
-			return id
-		}
-	}
-	if i := strings.LastIndex(user, "_session_"); i >= 0 && i+len("_session_") < len(user) {
-		return user[i+len("_session_"):]
-	}
-	return user
-}
-
-func validSession(id string) bool {
-	if id == "" || utf8.RuneCountInString(id) > maxSession {
-		return false
-	}
-	for i := 0; i < len(id); i++ {
-		if id[i] < 0x20 || id[i] == 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // product is the first part of a user agent, "claude-cli/2.1.332".
@@ -238,27 +188,6 @@ func printable(s string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// parts returns the body as it goes to a key: the client's bytes with the model's value replaced, and without the
-// fields that the upstream refuses.
-func (c *call) parts(upstreamModel string, drop map[string]bool) ([][]byte, error) {
-	b := c.body.bytes
-	var edits []rawjson.Edit
-	if upstreamModel != c.model {
-		edits = append(edits, rawjson.Edit{Start: c.modelAt.ValueStart, End: c.modelAt.ValueEnd, Text: rawjson.AppendString(nil, upstreamModel)})
-	}
-	if len(drop) > 0 {
-		removed, err := rawjson.Remove(b, drop)
-		if err != nil {
-			return nil, err
-		}
-		edits = append(edits, removed...)
-	}
-	if len(edits) == 0 {
-		return [][]byte{b}, nil
-	}
-	return rawjson.Splice(b, edits...), nil
 }
 
 // releaseBody gives the body up: no further attempt will be made.
@@ -290,6 +219,19 @@ func (c *call) finish(outcome string, status int) {
 
 // fail records an error from here and renders it.
 func (c *call) fail(w http.ResponseWriter, err error) {
+	e := c.failed(err)
+	if c.body == nil {
+		leaveBody(w, c.p.now())
+	}
+	if n := len(c.record.Attempts); n > 0 {
+		w.Header()[tierHeader] = []string{printable(c.record.Tier)}
+		w.Header()[attemptsHeader] = []string{strconv.Itoa(n)}
+	}
+	writeError(w, c.dialect, c.Trace, e)
+}
+
+// failed records an error from here.
+func (c *call) failed(err error) *Error {
 	if unknown := new(pool.ModelError); errors.As(err, &unknown) && c.model != "" {
 		err = &pool.ModelError{Model: c.model, Near: unknown.Near} // the client's name, not what it was resolved to
 	}
@@ -302,13 +244,6 @@ func (c *call) fail(w http.ResponseWriter, err error) {
 		outcome = stats.OutcomeCancelled
 	}
 	c.record.ErrorType = e.Type
-	c.finish(outcome, e.Status)
-	if c.body == nil {
-		leaveBody(w, c.p.now())
-	}
-	if n := len(c.record.Attempts); n > 0 {
-		w.Header()[tierHeader] = []string{printable(c.record.Tier)}
-		w.Header()[attemptsHeader] = []string{strconv.Itoa(n)}
-	}
-	WriteError(w, c.Trace, e)
+	c.finish(outcome, c.dialect.Status(e.fault()))
+	return e
 }

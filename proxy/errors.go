@@ -11,7 +11,7 @@ import (
 
 	"coding-proxy/auth"
 	"coding-proxy/pool"
-	"coding-proxy/proxy/codec/anthropic"
+	"coding-proxy/proxy/ir"
 )
 
 // Error is an answer that is an error from here. Message is for the client and holds no key, key id or address.
@@ -19,9 +19,13 @@ type Error struct {
 	Status     int
 	Type       string // Anthropic's word
 	Message    string
+	Param      string        // the field that is wrong, "" where it is none
 	RetryAfter time.Duration // 0 = none
 	Allow      string        // for 405
 	exhausted  bool          // the pool had no key to lease
+
+	code         string // machine-readable detail, "" = what belongs to Type
+	unknownModel bool
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Type, e.Message) }
@@ -61,6 +65,7 @@ func asError(err error, trace string) *Error {
 	var e *Error
 	var model *pool.ModelError
 	var exhausted *pool.ExhaustedError
+	var refused *ir.RefusedError
 	switch {
 	case errors.As(err, &e):
 		return e
@@ -69,7 +74,9 @@ func asError(err error, trace string) *Error {
 	case errors.Is(err, auth.ErrGroup):
 		return ErrForbidden("the group of this request key has no keys")
 	case errors.As(err, &model):
-		return &Error{Status: http.StatusNotFound, Type: "not_found_error", Message: modelText(model)}
+		return &Error{Status: http.StatusNotFound, Type: "not_found_error", Param: "model", Message: modelText(model), unknownModel: true}
+	case errors.As(err, &refused):
+		return &Error{Status: http.StatusBadRequest, Type: ir.KindInvalid, Param: refused.Field, Message: refused.Error()}
 	case errors.As(err, &exhausted):
 		return &Error{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: exhausted.Error(),
 			RetryAfter: exhausted.RetryAfter(), exhausted: true}
@@ -96,16 +103,28 @@ func leaveBody(w http.ResponseWriter, now time.Time) {
 // unreadWait is how long the rest of a refused body may take to arrive.
 const unreadWait = time.Second
 
-// WriteError renders an error in the client's dialect: the one place that does.
-func WriteError(w http.ResponseWriter, trace string, err error) {
+// WriteError renders an error in the dialect that the request suggests.
+func (p *Proxy) WriteError(w http.ResponseWriter, r *http.Request, trace string, err error) {
+	writeError(w, p.dialects[DialectOf(r)], trace, err)
+}
+
+// fault is the error in no one's dialect.
+func (e *Error) fault() *ir.Fault {
+	f := &ir.Fault{Status: e.Status, Kind: e.Type, Code: e.code, Param: e.Param, Message: e.Message, Reset: e.RetryAfter}
+	if e.unknownModel {
+		f.Code = "model_not_found"
+	}
+	return f
+}
+
+// writeError renders an error in the client's dialect: the one place that does.
+func writeError(w http.ResponseWriter, d *ir.Dialect, trace string, err error) {
 	e := asError(err, trace)
+	f := e.fault()
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set(traceHeader, trace)
-	if e.RetryAfter > 0 {
-		seconds := int64((e.RetryAfter + time.Second - 1) / time.Second)
-		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
-	}
+	setRetryAfter(h, e.RetryAfter)
 	if e.Allow != "" {
 		h.Set("Allow", e.Allow)
 	}
@@ -113,8 +132,15 @@ func WriteError(w http.ResponseWriter, trace string, err error) {
 		h.Set("Upgrade", "HTTP/1.1")
 		h.Set("Connection", "Upgrade")
 	}
-	body := anthropic.AppendError(nil, e.Type, e.Message, trace)
+	body := d.AppendError(nil, f, trace)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(e.Status)
+	w.WriteHeader(d.Status(f))
 	_, _ = w.Write(body) // a client that is gone needs no error
+}
+
+// setRetryAfter says when to come again, in whole seconds rounded up.
+func setRetryAfter(h http.Header, after time.Duration) {
+	if after > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
@@ -15,9 +14,8 @@ import (
 	"time"
 
 	"coding-proxy/pool"
-	"coding-proxy/proxy/codec/anthropic"
 	"coding-proxy/proxy/ir"
-	"coding-proxy/proxy/upstream"
+	"coding-proxy/proxy/rawjson"
 	"coding-proxy/stats"
 )
 
@@ -25,6 +23,8 @@ const (
 	// maxErrorBody bounds the error answers that are kept to be replayed; a longer one is replaced.
 	maxErrorBody = 1 << 20
 	maxHead      = 64 << 10
+	// maxLongHead is the same for dialects whose first event repeats the request.
+	maxLongHead = 4 << 20
 )
 
 type callKey struct{}
@@ -40,6 +40,7 @@ type answer struct {
 	fault   ir.Fault
 	header  http.Header // of an error answer
 	body    []byte      // of an error answer in the client's dialect, to be replayed; nil: render err
+	barred  bool        // the request cannot go this way: err says why, the key has nothing to do with it
 	event   bool        // body was an event of a stream
 	err     *Error      // what the client is told where there is nothing to replay
 }
@@ -51,8 +52,11 @@ func (f *failover) RoundTrip(out *http.Request) (*http.Response, error) {
 	cleanHeaders(header)
 	own := http.Header(nil)
 	if c.set.passthrough {
-		own = ownCredential(c.in.Header, c.set.callers)
+		own = ownCredential(c.in.Header, c.in.URL.RawQuery, c.set.callers)
 		c.want.Credential = credentialHash(own)
+	}
+	if after := time.Duration(c.dialect.CommitAfter) * time.Second; after > 0 && c.stream && c.Route.speaks == "" {
+		return f.patient(c, after-f.p.now().Sub(c.Started), header, own)
 	}
 	return f.serve(c, header, own)
 }
@@ -61,7 +65,7 @@ func (f *failover) RoundTrip(out *http.Request) (*http.Response, error) {
 // trace which would hand an attempt's 1xx to the client.
 func (f *failover) serve(c *call, header, own http.Header) (*http.Response, error) {
 	ctx := c.in.Context()
-	var last *answer // the last error of the first tier that was tried
+	var last, barred *answer // the last error of the first tier that was tried; the first way that the request could not go
 	var tier string
 	start := f.p.now()
 	defer f.p.pool.End(&c.want, false)
@@ -69,19 +73,32 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 		if n > 0 && f.p.now().Sub(start) >= c.set.opt.Failover.MaxTime {
 			break
 		}
+		if c.committed.Load() && last != nil {
+			break
+		}
 		lease, err := f.p.pool.Lease(ctx, &c.want)
 		if err != nil {
-			if last != nil && ctx.Err() == nil {
+			if (last != nil || barred != nil) && ctx.Err() == nil {
 				break
 			}
-			return nil, err
+			return nil, f.unleased(c, err)
 		}
 		a, lease := f.attempt(ctx, c, lease, header, own)
 		if a.resp != nil {
 			return a.resp, nil // the relay closes the lease
 		}
 		lease.Close(a.outcome, pool.Tokens{})
+		if a.barred {
+			c.record.Skipped = append(c.record.Skipped, stats.Skip{Tier: lease.Tier, Key: lease.Key, Gate: "conversion"})
+			if barred == nil {
+				barred = a
+			}
+			continue
+		}
 		if a.outcome.Class == pool.Cancelled {
+			if a.err != nil {
+				return nil, a.err
+			}
 			return nil, context.Canceled
 		}
 		if tier == "" {
@@ -94,8 +111,26 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 			return f.replay(c, a)
 		}
 	}
-	f.p.pool.End(&c.want, true)
+	f.p.pool.End(&c.want, last != nil)
+	if last == nil {
+		last = barred
+	}
 	return f.replay(c, last)
+}
+
+// unleased says why no key could be had. What only a provider of the client's own dialect can serve is the request's
+// fault where others would serve the model.
+func (f *failover) unleased(c *call, err error) error {
+	if unknown := new(pool.ModelError); c.want.Key != "" && c.stateful != "" && errors.As(err, &unknown) {
+		return badField(c.stateful, "the key that holds this answer does not serve the model; send the whole conversation")
+	}
+	if unknown := new(pool.ModelError); c.stateful == "" || c.want.Key != "" || !errors.As(err, &unknown) {
+		return err
+	}
+	if any := (pool.Want{Scope: c.want.Scope, Model: c.want.Model}); f.p.pool.Serves(&any) != nil {
+		return err
+	}
+	return badField(c.stateful, "no key that serves this model speaks "+c.dialect.Name+", and it cannot be converted")
 }
 
 // attempt sends the request with one lease, and once more on a fresh connection when a reused one had died. It
@@ -107,19 +142,45 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 		}
 	}()
 	r := &c.record
-	r.Tier, r.Key, r.Provider, r.UpstreamModel, r.Upstream = lease.Tier, lease.Key, lease.Provider, lease.UpstreamModel, Anthropic
-	for fresh := false; ; fresh = true {
+	r.Tier, r.Key, r.Provider, r.UpstreamModel = lease.Tier, lease.Key, lease.Provider, lease.UpstreamModel
+	fresh, forget := false, false
+	for {
 		began := f.p.now()
-		a := f.send(ctx, c, lease, header, own, fresh)
-		if a.outcome.Class == pool.Stale && fresh {
+		l, err := f.lane(c, lease, forget)
+		if err != nil {
+			return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, err: asError(err, c.Trace), barred: cannotGo(err)}, lease
+		}
+		r.Upstream = l.dialect.Name
+		a := f.send(ctx, c, lease, l, header, own, fresh)
+		switch {
+		case a.outcome.Class == pool.Stale && fresh:
 			a.outcome.Class = pool.Fault
+		case a.outcome.Class == pool.Passthrough && !forget && refusesState(a.fault, c.want.Session != "") && f.canForget(c, l):
+			a.outcome.Class = pool.Repair
 		}
 		f.note(c, lease, a, began)
-		if a.outcome.Class != pool.Stale {
+		switch a.outcome.Class {
+		case pool.Stale:
+			fresh = true
+		case pool.Repair:
+			forget = true
+		default:
+			switch {
+			case a.resp == nil:
+			case forget:
+				f.p.pool.Mix(c.want.Session, pool.MixedRefused)
+			case !l.raw():
+				f.p.pool.Mix(c.want.Session, pool.MixedCrossed)
+			}
 			return a, lease
 		}
 		lease = lease.Again()
 	}
+}
+
+// canForget reports whether opaque state could be taken out of the request.
+func (f *failover) canForget(c *call, l *lane) bool {
+	return c.Route.speaks == "" && (!l.raw() || l.dialect.Raw.Repair != nil)
 }
 
 // note keeps the attempt for the journal, and tells the log of a failed one in closed words.
@@ -149,8 +210,7 @@ func closedWord(f ir.Fault) string {
 }
 
 // send makes one attempt.
-func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header, own http.Header, fresh bool) *answer {
-	up := f.p.upstream(c, lease.Key)
+func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, l *lane, header, own http.Header, fresh bool) *answer {
 	ctx, cancel := context.WithCancelCause(ctx)
 	first := c.set.opt.Timeouts.FirstByteNonstream
 	if c.stream {
@@ -158,14 +218,10 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header,
 	}
 	dog := newWatchdog(cancel, first, f.p.now)
 	var reused, answered atomic.Bool // the Transport's goroutines may call after RoundTrip has returned
-	req, err := f.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	req := f.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
 		GotFirstResponseByte: func() { answered.Store(true) },
-	}), c, lease, up, header, own)
-	if err != nil {
-		dog.stop()
-		return &answer{outcome: pool.Outcome{Class: pool.Passthrough}, err: badRequest("the request body is not a JSON object")}
-	}
+	}), c, l, header, own)
 	transport := c.set.warm
 	if fresh {
 		transport = c.set.fresh
@@ -179,44 +235,13 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, header,
 		}
 		return a
 	}
-	a := f.judge(ctx, c, lease, up, resp, dog)
+	a := f.judge(ctx, c, lease, l, resp, dog)
 	if a.resp == nil {
 		dog.stop()
 		resp.Body.Close()
 	}
 	return a
 }
-
-// request builds an attempt's request. Its body can be had again (GetBody), so that the Transport may replay what
-// was never processed.
-func (f *failover) request(ctx context.Context, c *call, lease *pool.Lease, up *upstream.Upstream, header, own http.Header) (*http.Request, error) {
-	parts, err := c.parts(lease.UpstreamModel, up.DropFields())
-	if err != nil {
-		return nil, err
-	}
-	h := maps.Clone(header)
-	if up.Passthrough() {
-		maps.Copy(h, own)
-	}
-	up.SetHeaders(h)
-	u := up.URL(c.Path, cleanQuery(c.in.URL.RawQuery))
-	req := f.p.blank.WithContext(ctx)
-	req.Method, req.URL, req.Host, req.Header = c.in.Method, u, u.Host, h
-	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/1.1", 1, 1
-	if req.ContentLength = size(parts); req.ContentLength <= smallBody {
-		// The Transport sends a reader that it knows together with the header, in one write. This copy is nobody
-		// else's, so no one needs to know when it was read.
-		small := bytes.Join(parts, nil)
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(small)), nil }
-	} else {
-		req.GetBody = func() (io.ReadCloser, error) { return c.body.reader(parts), nil }
-	}
-	req.Body, _ = req.GetBody() // neither can fail
-	return req, nil
-}
-
-// smallBody is up to which size copying a body costs less than sending it apart from its header.
-const smallBody = 32 << 10
 
 // unanswered judges an attempt without an answer. The cause of its context tells who ended it.
 func (f *failover) unanswered(ctx context.Context, c *call) *answer {
@@ -233,15 +258,15 @@ func (f *failover) unanswered(ctx context.Context, c *call) *answer {
 }
 
 // judge looks at an answer until it is clear whether it is good.
-func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, up *upstream.Upstream, resp *http.Response, dog *watchdog) *answer {
-	up.MaskHeader(resp.Header)
+func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, l *lane, resp *http.Response, dog *watchdog) *answer {
+	l.up.MaskHeader(resp.Header)
 	if err := undoEncoding(resp); err != nil {
 		return f.unreadable("encoding")
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return f.errorAnswer(ctx, c, up, resp)
+		return f.errorAnswer(ctx, c, l, resp)
 	}
-	r := newRelay(ctx, c, lease, up, resp, dog)
+	r := newRelay(ctx, c, lease, l, resp, dog)
 	fault, err := r.head(c.set.opt.Failover.HoldFirstEvent)
 	switch {
 	case c.in.Context().Err() != nil:
@@ -252,59 +277,119 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, up *up
 		return f.unreadable(err.Error())
 	case fault != nil:
 		fault.Reset, fault.KeyWide = stated(resp.Header, r.errorBody, f.p.now())
-		return &answer{outcome: c.set.opt.Failover.judge(*fault), fault: *fault, header: resp.Header, body: up.Mask(r.errorBody), event: r.stream}
+		a := &answer{outcome: c.set.opt.Failover.judge(*fault), fault: *fault, header: resp.Header, event: r.events}
+		f.tell(c, l, a, r.errorBody)
+		return a
 	}
 	dog.idle(c.set.opt.Timeouts.Idle)
+	if r.conv != nil && !c.stream {
+		if a := f.whole(ctx, c, l, r); a != nil {
+			return a
+		}
+	}
 	lease.Accept()
 	c.releaseBody()
 	c.record.FirstByteMS = f.p.now().Sub(c.Started).Milliseconds()
-	f.dress(c, resp.Header, len(c.record.Attempts)+1)
+	f.dress(c, l, resp.Header, len(c.record.Attempts)+1)
 	resp.Body = r
 	if r.stream { // keep-alives and an error event may make it longer than was promised
 		resp.Header.Del("Content-Length")
 		resp.ContentLength = -1
-		c.writer.stream()
+		c.writer.stream(c.dialect, c.array)
+	}
+	if !l.raw() {
+		resp.Trailer = nil
+		resp.Header.Set("Content-Type", contentType(r.stream && !c.array))
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
 	}
 	return &answer{resp: resp}
+}
+
+// whole reads an answer to its end that is converted and wanted as a whole. It returns nil where that went well.
+func (f *failover) whole(ctx context.Context, c *call, l *lane, r *relay) *answer {
+	fault, err := r.drain()
+	switch {
+	case c.in.Context().Err() != nil:
+		return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, fault: ir.Fault{Type: "cancelled"}}
+	case err != nil && errors.Is(context.Cause(ctx), errTimeout):
+		return f.unanswered(ctx, c)
+	case err != nil:
+		return f.unreadable(err.Error())
+	case fault != nil:
+		a := &answer{outcome: c.set.opt.Failover.judge(*fault), fault: *fault, header: r.resp.Header}
+		f.tell(c, l, a, nil)
+		return a
+	}
+	return nil
+}
+
+// contentType is that of an answer from here.
+func contentType(events bool) string {
+	if events {
+		return "text/event-stream; charset=utf-8"
+	}
+	return "application/json"
 }
 
 // unreadable judges a 2xx that is no answer in the dialect. reason is a closed word.
 func (f *failover) unreadable(reason string) *answer {
 	return &answer{outcome: pool.Outcome{Class: pool.Fault}, fault: ir.Fault{Status: http.StatusBadGateway, Type: reason},
-		err: &Error{Status: http.StatusBadGateway, Type: "api_error", Message: "the upstream's answer could not be read"}}
+		err: &Error{Status: http.StatusBadGateway, Type: ir.KindAPI, Message: "the upstream's answer could not be read"}}
 }
 
 // errorAnswer reads and judges an answer that is no 2xx.
-func (f *failover) errorAnswer(ctx context.Context, c *call, up *upstream.Upstream, resp *http.Response) *answer {
+func (f *failover) errorAnswer(ctx context.Context, c *call, l *lane, resp *http.Response) *answer {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+1))
 	if err != nil && (c.in.Context().Err() != nil || errors.Is(context.Cause(ctx), errTimeout)) {
 		return f.unanswered(ctx, c)
 	}
-	a := &answer{fault: faultOf(resp, body, f.p.now()), header: resp.Header}
+	a := &answer{fault: faultOf(l.dialect, resp, body, f.p.now()), header: resp.Header}
 	a.outcome = c.set.opt.Failover.judge(a.fault)
 	status := resp.StatusCode
+	own := l.up.Passthrough()
 	switch {
 	case isPage(body) || len(body) > maxErrorBody || err != nil:
-		a.err = &Error{Status: a.fault.Status, Type: "api_error", Message: "the upstream answered with an error that is not one of its API"}
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden) && !up.Passthrough() && a.outcome.Class != pool.Passthrough:
+		a.err = &Error{Status: a.fault.Status, Type: ir.KindAPI, Message: "the upstream answered with an error that is not one of its API"}
+	case (status == http.StatusUnauthorized || status == http.StatusForbidden || a.outcome.Class == pool.Credential) && !own && a.outcome.Class != pool.Passthrough:
 		// a client that gets 401 or 403 signs its user out
-		a.err = &Error{Status: http.StatusServiceUnavailable, Type: "api_error", Message: "upstream credential rejected", RetryAfter: time.Minute}
+		a.err = &Error{Status: http.StatusServiceUnavailable, Type: ir.KindAPI, Message: "upstream credential rejected", RetryAfter: time.Minute}
 	case status < 400:
-		a.err = &Error{Status: http.StatusBadGateway, Type: "api_error", Message: "the upstream redirected the request"}
+		a.err = &Error{Status: http.StatusBadGateway, Type: ir.KindAPI, Message: "the upstream redirected the request"}
 	default:
-		if status == http.StatusUnauthorized && !up.Passthrough() {
+		if status == http.StatusUnauthorized && !own {
 			a.fault.Status = http.StatusBadRequest // a request's fault under a status that would sign the user out
 		}
-		a.body = up.Mask(body)
+		f.tell(c, l, a, body)
 	}
 	return a
+}
+
+// tell keeps an upstream's error for the client: its own bytes on the raw lane, else the same in the client's dialect.
+func (f *failover) tell(c *call, l *lane, a *answer, body []byte) {
+	if l.raw() && (!a.event || len(rawjson.Get(rawjson.Get(body, "error"), "message")) > 0) { // an event may be no error body
+		a.body = l.up.Mask(body)
+		return
+	}
+	fault := a.fault
+	fault.Message = string(l.up.Mask([]byte(fault.Message)))
+	if isTooLong(fault, strings.ToLower(fault.Message)) {
+		fault.Kind, fault.Code = ir.KindInvalid, ir.CodeTooLong
+		if fault.Status != http.StatusRequestEntityTooLarge {
+			fault.Status = http.StatusBadRequest
+		}
+	}
+	a.fault.Status = c.dialect.Status(&fault)
+	a.body, a.event = c.dialect.AppendError(nil, &fault, c.Trace), true
+	setRetryAfter(a.header, fault.Reset)
+	f.foreign(a.header)
 }
 
 // replay gives the client the error that is left when no key could answer.
 func (f *failover) replay(c *call, a *answer) (*http.Response, error) {
 	c.releaseBody()
 	if a == nil {
-		return nil, &Error{Status: http.StatusBadGateway, Type: "api_error", Message: "no upstream could be tried"}
+		return nil, &Error{Status: http.StatusBadGateway, Type: ir.KindAPI, Message: "no upstream could be tried"}
 	}
 	if a.err != nil {
 		return nil, a.err
@@ -315,7 +400,7 @@ func (f *failover) replay(c *call, a *answer) (*http.Response, error) {
 	if a.event {
 		header.Set("Content-Type", "application/json")
 	}
-	f.dress(c, header, len(c.record.Attempts))
+	f.dress(c, nil, header, len(c.record.Attempts))
 	c.record.ErrorType = closedWord(a.fault)
 	c.record.ResponseBytes = int64(len(a.body))
 	c.finish(stats.OutcomeError, a.fault.Status)
@@ -325,12 +410,46 @@ func (f *failover) replay(c *call, a *answer) (*http.Response, error) {
 	}, nil
 }
 
-// dress makes an upstream's headers the client's.
-func (f *failover) dress(c *call, h http.Header, attempts int) {
+// dress makes an upstream's headers the client's. l is nil for an answer that is not relayed.
+func (f *failover) dress(c *call, l *lane, h http.Header, attempts int) {
 	cleanAnswer(h)
+	if l != nil && !l.raw() {
+		f.foreign(h)
+	}
 	h[traceHeader] = []string{c.Trace}
 	h[tierHeader] = []string{printable(c.record.Tier)}
 	h[attemptsHeader] = []string{strconv.Itoa(attempts)}
+	if len(c.lost) > 0 {
+		h[droppedHeader] = []string{droppedText(c.lost)}
+	}
+}
+
+// droppedText names what a conversion lost, in printable ASCII of at most 1 KiB.
+func droppedText(lost []string) string {
+	var b strings.Builder
+	for _, name := range lost {
+		name = strings.ReplaceAll(printable(name), ",", "?")
+		if b.Len()+1+len(name) > 1<<10 {
+			break
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(name)
+	}
+	return b.String()
+}
+
+// foreign keeps of the header of an answer that is converted what means the same in every dialect.
+func (f *failover) foreign(h http.Header) {
+	for name := range h {
+		switch {
+		case name == "Request-Id", name == "X-Request-Id", name == "Retry-After", name == "Date",
+			strings.HasPrefix(name, "Anthropic-Ratelimit-"), strings.HasPrefix(name, "X-Ratelimit-"), strings.HasPrefix(name, "Openai-"):
+		default:
+			delete(h, name)
+		}
+	}
 }
 
 // undoEncoding undoes a gzip or deflate answer that came all the same.
@@ -354,14 +473,4 @@ func undoEncoding(resp *http.Response) error {
 	default:
 		return errors.New("unknown content-encoding")
 	}
-}
-
-// anthropicError reports the fault that a body of a 2xx holds, nil when it is no error envelope.
-func anthropicError(body []byte) *ir.Fault {
-	f := anthropic.Fault(0, body)
-	if f.Type == "" {
-		return nil
-	}
-	f.Status = anthropic.StatusOf(f.Type)
-	return &f
 }

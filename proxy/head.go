@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
-	"coding-proxy/proxy/codec/anthropic"
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
-	"coding-proxy/proxy/sse"
 )
 
 // Why a head is no good, in closed words.
@@ -23,15 +22,19 @@ var (
 // heading is the head of a stream while it is held: one goroutine reads it until it proves good or bad, or until it
 // is released because the hold has lasted long enough.
 type heading struct {
+	r    *relay        // what it is the head of, as far as that never changes
+	tap  ir.Tap        // of its own: the relay looks at the head's events again
 	done chan struct{} // closed when the goroutine has ended
 
 	mu       sync.Mutex // guards everything below
 	buf      []byte     // its memory is pooled
 	seen     int        // of buf, how much has been looked at
+	searched int        // behind that: how much of a long event has been looked through
 	taken    int        // of buf, how much the relay has
 	released bool
 	good     bool
 	started  bool
+	whole    bool // it is a plain answer: the conversion does not mind
 	usage    ir.Usage
 	stop     string
 	fault    *ir.Fault
@@ -43,10 +46,10 @@ type heading struct {
 // head holds the beginning of the answer back until it proves good: both results nil. A fault is an error that the
 // provider said under a 2xx, an error one of the words above.
 func (r *relay) head(hold time.Duration) (*ir.Fault, error) {
-	if !r.stream {
+	if !r.events {
 		return r.plainHead()
 	}
-	h := &heading{done: make(chan struct{}), buf: r.c.p.heads.get()}
+	h := &heading{r: r, tap: r.d.Raw.NewTap(), done: make(chan struct{}), buf: r.c.p.heads.get()}
 	go h.read(r.src)
 	timer := time.NewTimer(hold)
 	defer timer.Stop()
@@ -54,7 +57,7 @@ func (r *relay) head(hold time.Duration) (*ir.Fault, error) {
 	case <-h.done:
 	case <-timer.C:
 		h.mu.Lock()
-		h.released = h.err == nil && h.fault == nil && isEvents(h.buf)
+		h.released = h.err == nil && h.fault == nil && h.isEvents()
 		released := h.released
 		h.mu.Unlock()
 		if released {
@@ -99,7 +102,7 @@ func (h *heading) read(src io.Reader) {
 
 // decide looks at the new events. It returns true when the head is judged, one way or the other.
 func (h *heading) decide() bool {
-	if h.seen == 0 && !isEvents(h.buf) {
+	if h.seen == 0 && !h.isEvents() {
 		if h.readErr == nil && len(h.buf) < maxHead {
 			return false // a page or an error body: read it to its end
 		}
@@ -107,58 +110,85 @@ func (h *heading) decide() bool {
 		return true
 	}
 	for {
-		n := sse.Next(h.buf[h.seen:])
+		n := h.r.frame(h.buf[h.seen:], &h.searched)
 		if n == 0 {
 			break
 		}
-		event := h.buf[h.seen : h.seen+n]
-		e := anthropic.Event(event)
-		h.usage.Merge(e.Usage)
-		switch e.Kind {
-		case ir.EventStart:
-			h.started = true
-		case ir.EventDelta:
-			if h.good = anthropic.CarriesContent(event); h.good {
-				return true // the relay goes on with this event
-			}
-		case ir.EventStop:
-			if h.good = h.started && h.usage.Known != 0; !h.good {
+		name, data := h.r.parse(h.buf[h.seen : h.seen+n])
+		m := h.tap.Mark(name, data)
+		if m.Kind == ir.MarkError {
+			h.fault, h.data = m.Fault, bytes.Clone(data)
+			return true
+		}
+		if m.StopReason != "" {
+			h.stop = m.StopReason
+		}
+		h.usage.Merge(m.Usage)
+		switch {
+		case h.r.c.Route.speaks != "": // what its events mean is not known here
+			h.good = true
+			return true
+		case m.Content || m.Kind == ir.MarkStop:
+			// The relay goes on with this event: it is seen once more there.
+			if h.good = m.Content || h.says(); !h.good {
 				h.err = errEmpty
 			}
 			return true
-		case ir.EventFinish:
-			h.stop = e.StopReason
-		case ir.EventError:
-			_, data := sse.Parse(event)
-			h.fault, h.data = e.Fault, bytes.Clone(data)
-			return true
+		case m.Kind == ir.MarkStart:
+			h.started = true
 		}
 		h.seen += n
 	}
-	h.good = len(h.buf) >= maxHead
+	h.good = len(h.buf) >= maxHead && h.seen < len(h.buf) && h.r.d.Name == Anthropic || len(h.buf) >= maxLongHead
 	return h.good
+}
+
+// says reports whether an answer without content is one all the same: it says what it cost, or an unusual end.
+func (h *heading) says() bool {
+	switch {
+	case h.r.d.Raw.Opening != "" && !h.started:
+		return false
+	case h.usage.Known != 0:
+		return true
+	}
+	switch h.stop {
+	case "", "end_turn", "stop", "completed", "STOP":
+		return false
+	}
+	return true
 }
 
 // notEvents judges an answer to a streaming request that is no stream.
 func (h *heading) notEvents() {
-	if f := anthropicError(bytes.TrimSpace(h.buf)); f != nil {
+	if f := bodyFault(h.r.d, bytes.TrimSpace(h.buf)); f != nil {
 		h.fault, h.data = f, bytes.Clone(h.buf)
+		return
+	}
+	if text := plainText(h.buf); h.r.conv != nil && len(text) > 0 && text[0] == '{' {
+		h.whole, h.good = true, true
 		return
 	}
 	h.err = errNotDialect
 }
 
-// cut judges a stream that ended in its head.
+// cut judges a stream that ended in its head. Dialects whose streams end with the body may have said all by then.
 func (h *heading) cut() {
 	h.err = errBrokeOff
-	if len(bytes.TrimSpace(h.buf)) == 0 {
+	switch {
+	case len(bytes.TrimSpace(h.buf)) == 0:
 		h.err = errEmpty
+	case h.stop != "" && h.readErr == io.EOF && h.says():
+		h.good, h.err = true, nil
 	}
 }
 
-// isEvents reports whether b begins like an event stream, as far as it has come.
-func isEvents(b []byte) bool {
-	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\ufeff")), "\r\n")
+// isEvents reports whether what has come begins like an event stream, as far as it has come.
+func (h *heading) isEvents() bool {
+	b := bytes.TrimLeft(bytes.TrimPrefix(h.buf, []byte("\ufeff")), "\r\n")
+	if h.r.array {
+		b = bytes.TrimLeft(b, " \t\r\n")
+		return len(b) == 0 || b[0] == '['
+	}
 	for _, field := range [...]string{":", "event", "data", "id", "retry"} {
 		n := min(len(b), len(field))
 		if string(b[:n]) == field[:n] {
@@ -168,13 +198,22 @@ func isEvents(b []byte) bool {
 	return false
 }
 
+// bodyFault reports the fault that a body of a 2xx holds, nil when it is no error envelope.
+func bodyFault(d *ir.Dialect, body []byte) *ir.Fault {
+	f := d.Fault(0, body)
+	if f.Type == "" && f.Code == "" {
+		return nil
+	}
+	return &f
+}
+
 // take goes on where the head ended. Of a head that was released, what has come goes first; what comes next the
 // goroutine is still reading.
 func (r *relay) take(h *heading) {
 	h.mu.Lock()
 	fresh := h.buf[h.taken:]
-	if h.taken == 0 {
-		r.usage, r.stop, r.known = h.usage, h.stop, h.seen
+	if h.whole {
+		r.events = false
 	}
 	h.taken = len(h.buf)
 	if h.released && len(fresh) > 0 {
@@ -193,7 +232,9 @@ func (r *relay) take(h *heading) {
 	r.total += int64(len(fresh))
 	if len(r.buf) == 0 && r.base == nil {
 		r.buf, r.base = fresh, h.buf[:0]
-		r.release(r.look(fresh, fresh), h.readErr)
+		var n int
+		n, r.buf = r.look(fresh, fresh)
+		r.release(n, h.readErr)
 		return
 	}
 	r.hold(fresh, h.readErr)
@@ -203,7 +244,10 @@ func (r *relay) take(h *heading) {
 // plainHead reads the beginning of a whole answer: a JSON object, or it is none. It reads until the first member tells
 // whether this is an error under a 2xx; such a one it reads whole.
 func (r *relay) plainHead() (*ir.Fault, error) {
-	h := &heading{done: r.c.p.closed, buf: r.c.p.heads.get()}
+	if r.opaque {
+		return nil, nil
+	}
+	h := &heading{r: r, done: r.c.p.closed, buf: r.c.p.heads.get()}
 	r.pending = h
 	more := true
 	for more && h.readErr == nil && len(h.buf) < maxHead {
@@ -249,24 +293,29 @@ var errDecided = errors.New("decided")
 
 // judgePlain looks at a whole answer as far as it has come. One that is whole and says nothing is none.
 func (r *relay) judgePlain(text []byte) (*ir.Fault, error) {
-	var kind, said []byte
+	var kind, status []byte
+	failed, said := false, r.c.Route.speaks != ""
 	err := rawjson.Walk(text, func(key []byte, f rawjson.Field) error {
-		switch string(key) {
+		switch v := f.Value(text); string(key) {
 		case "type":
-			kind = f.Value(text)
-		case "content", "usage", "error":
-			said = f.Value(text)
+			kind = v
+		case "status":
+			status = v
+		case "error":
+			failed = string(v) != "null"
+		default:
+			said = said || slices.Contains(r.d.Raw.Says, string(key))
 		}
 		return nil
 	})
 	switch {
-	case string(kind) == `"error"` || err == nil && kind == nil && rawjson.Get(text, "error") != nil:
-		if f := anthropicError(text); f != nil {
+	case string(kind) == `"error"` || err == nil && failed && (!said || string(status) == `"failed"`):
+		if f := bodyFault(r.d, text); f != nil {
 			r.errorBody = bytes.Clone(text)
 			return f, nil
 		}
 		return nil, errNotDialect
-	case err == nil && said == nil:
+	case err == nil && !said && !failed:
 		return nil, errEmpty
 	}
 	return nil, nil

@@ -11,7 +11,7 @@ import (
 )
 
 // credentialHeaders may hold the client's credential for the provider, or a request key.
-var credentialHeaders = [...]string{"X-Api-Key", "Authorization"}
+var credentialHeaders = [...]string{"X-Api-Key", "Authorization", "X-Goog-Api-Key"}
 
 // cleanHeaders takes out of h what is not for a provider: credentials, what concerns this connection or the way here,
 // and what lets a provider or a page tell who browses. ReverseProxy has removed the hop-by-hop ones. All other headers
@@ -34,7 +34,7 @@ func cleanHeaders(h http.Header) {
 
 // ownCredential returns the headers with which the client shows itself to its provider: those that hold no request
 // key of ours.
-func ownCredential(h http.Header, callers *auth.Callers) http.Header {
+func ownCredential(h http.Header, query string, callers *auth.Callers) http.Header {
 	var own http.Header
 	for _, name := range credentialHeaders {
 		for _, v := range h[name] {
@@ -49,6 +49,11 @@ func ownCredential(h http.Header, callers *auth.Callers) http.Header {
 				own = http.Header{}
 			}
 			own[name] = append(own[name], v)
+		}
+	}
+	if q, err := url.ParseQuery(query); err == nil && own == nil {
+		if key := q.Get("key"); key != "" && !callers.Known(key) {
+			own = http.Header{"X-Goog-Api-Key": {key}}
 		}
 	}
 	return own

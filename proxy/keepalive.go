@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"coding-proxy/proxy/codec/anthropic"
+	"coding-proxy/proxy/ir"
 )
 
 // keepAliveEvery is the longest silence that a client of a stream hears.
@@ -26,7 +26,9 @@ type clientWriter struct {
 	last     time.Time  // of the last write
 	timer    *time.Timer
 	streams  bool // the answer is an event stream that has begun and not ended
-	started  bool // message_start has passed
+	dialect  *ir.Dialect
+	anywhere bool // every write ends an event
+	started  bool // the message has begun
 	between  bool // the last byte ended an event
 	ending   bool // nothing comes after the next write
 	code     int  // status, 0 before the header is written
@@ -50,10 +52,14 @@ func (w *clientWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// stream says that the answer will be an event stream.
-func (w *clientWriter) stream() {
+// stream says that the answer will be an event stream of the dialect, or one JSON array.
+func (w *clientWriter) stream(d *ir.Dialect, array bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.streams {
+		return // begun before its head was good
+	}
+	w.dialect, w.anywhere = d, array
 	w.streams, w.between, w.last = true, true, w.now()
 	w.timer = time.AfterFunc(w.every, w.tick)
 }
@@ -82,9 +88,9 @@ func (w *clientWriter) Write(p []byte) (int, error) {
 	w.renew()
 	if w.streams {
 		if !w.started {
-			w.started = bytes.Contains(p, []byte("message_start"))
+			w.started = bytes.Contains(p, []byte(w.dialect.Raw.Opening))
 		}
-		w.between = endsEvent(p)
+		w.between = w.anywhere || endsEvent(p)
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.written += int64(n)
@@ -129,7 +135,7 @@ func (w *clientWriter) tick() {
 		next = w.every
 		if w.between && w.code != 0 {
 			w.renew()
-			if _, err := w.ResponseWriter.Write(anthropic.Ping(w.started)); err != nil {
+			if _, err := w.ResponseWriter.Write(w.dialect.Raw.KeepAlive(w.started)); err != nil {
 				return // the client is gone; the copy will see it
 			}
 			_ = w.ctl.Flush()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"coding-proxy/proxy/codec/anthropic"
 )
 
 // watched is a writer whose stream has begun, in a bubble with a clock of its own.
@@ -15,7 +17,7 @@ func watched() (*clientWriter, *httptest.ResponseRecorder) {
 	p := &Proxy{now: time.Now, keepAlive: keepAliveEvery}
 	p.live.Store(&settings{opt: Defaults()})
 	w := newClientWriter(rec, p)
-	w.stream()
+	w.stream(anthropic.Dialect(), false)
 	w.WriteHeader(200)
 	return w, rec
 }

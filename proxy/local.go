@@ -1,16 +1,16 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
-	"coding-proxy/pool"
-	"coding-proxy/proxy/codec/anthropic"
 	"coding-proxy/proxy/estimate"
+	"coding-proxy/proxy/ir"
+	"coding-proxy/proxy/rawjson"
 	"coding-proxy/stats"
 )
 
@@ -25,12 +25,44 @@ func (p *Proxy) countTokens(w http.ResponseWriter, r *http.Request, e Entry) {
 		c.fail(w, err)
 		return
 	}
-	n, err := estimate.Anthropic(c.body.bytes)
+	n, err := c.estimate()
 	if err != nil {
-		c.fail(w, estimateError(err))
+		c.fail(w, err)
 		return
 	}
-	c.answer(w, []byte(`{"input_tokens":`+strconv.Itoa(n)+`}`), "application/json")
+	name := "input_tokens"
+	if c.dialect.Name == gemini {
+		name = "totalTokens"
+	}
+	c.answer(w, []byte(`{"`+name+`":`+strconv.Itoa(n)+`}`), contentType(false))
+}
+
+// estimate counts the tokens of the request. What is not Anthropic's is counted in its form: the estimate knows that one.
+func (c *call) estimate() (int, error) {
+	body := c.body.bytes
+	if c.dialect.Name != Anthropic {
+		plain := body
+		if inner := rawjson.Get(plain, "generateContentRequest"); inner != nil { // Gemini's countTokens has two forms
+			plain = inner
+		}
+		asked, err := c.decode(bytes.Clone(plain))
+		if err != nil {
+			return 0, err
+		}
+		out, err := c.p.dialects[Anthropic].EncodeRequest(asked, ir.Target{Model: c.model})
+		if cannotGo(err) { // audio and such have no form there
+			return len(body) / bytesPerToken, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		body = out.Body
+	}
+	n, err := estimate.Anthropic(body)
+	if err != nil {
+		return 0, estimateError(err)
+	}
+	return n, nil
 }
 
 func estimateError(err error) error {
@@ -42,7 +74,9 @@ func estimateError(err error) error {
 }
 
 // isProbe reports whether the request only asks whether anybody is there.
-func (c *call) isProbe() bool { return c.set.opt.AnswerProbes && c.maxTokens >= 0 && c.maxTokens <= 1 }
+func (c *call) isProbe() bool {
+	return c.set.opt.AnswerProbes && c.dialect.Name == Anthropic && c.maxTokens >= 0 && c.maxTokens <= 1
+}
 
 // probe answers with a message that cost nothing, if a key would have served the model.
 func (c *call) probe(w http.ResponseWriter) {
@@ -55,11 +89,19 @@ func (c *call) probe(w http.ResponseWriter) {
 		c.fail(w, estimateError(err))
 		return
 	}
-	contentType := "application/json"
+	a := &ir.Answer{Blocks: []ir.Block{{Kind: ir.Text, Text: probeText}}, Stop: ir.Stop{Reason: ir.StopLength},
+		Usage: ir.Usage{Input: int64(n), Output: 1, Known: ir.UsageInput | ir.UsageOutput | ir.UsageCacheCreation | ir.UsageCacheRead}}
+	reply := ir.Reply{Request: &ir.Request{}, Model: c.model, Seed: c.Trace, Created: c.p.now().Unix()}
+	var body []byte
 	if c.stream {
-		contentType = "text/event-stream; charset=utf-8"
+		enc := c.dialect.NewEncoder(reply)
+		for _, e := range ir.Unfold(nil, a) {
+			body = enc.Append(body, &e)
+		}
+	} else {
+		body, _ = c.dialect.AppendAnswer(nil, a, reply)
 	}
-	c.answer(w, anthropic.AppendMessage(nil, "msg_proxy_"+c.Trace, c.model, probeText, int64(n), 1, c.stream), contentType)
+	c.answer(w, body, contentType(c.stream))
 }
 
 // answer sends what was answered here.
@@ -71,69 +113,6 @@ func (c *call) answer(w http.ResponseWriter, body []byte, contentType string) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set(traceHeader, c.Trace)
 	_, _ = w.Write(body) // a client that is gone needs no error
-}
-
-// modelInfo is an entry of a model list, in the shape of both vendors.
-type modelInfo struct {
-	Type        string `json:"type,omitempty"`
-	Object      string `json:"object,omitempty"`
-	ID          string `json:"id"`
-	DisplayName string `json:"display_name,omitempty"`
-	CreatedAt   string `json:"created_at,omitempty"`
-	OwnedBy     string `json:"owned_by,omitempty"`
-}
-
-// knownModels are Anthropic's names, listed where a key serves them.
-var knownModels = [...]string{
-	"claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5", "claude-sonnet-4-5", "claude-sonnet-5-5",
-}
-
-// models lists the names that the caller's scope can reach, or one of them.
-func (p *Proxy) models(w http.ResponseWriter, r *http.Request, e Entry) {
-	c := p.start(r, e)
-	scope := pool.Everything()
-	if e.Caller.Limited {
-		scope = pool.Only(e.Caller.Keys...)
-	}
-	names := slices.DeleteFunc(p.pool.Models(scope, knownModels[:]), func(n string) bool { return !e.Caller.MayUse(p.pool.Resolve(n)) })
-	asAnthropic := r.Header.Get("Anthropic-Version") != ""
-	if e.ID != "" {
-		c.record.Requested, c.record.Resolved = printable(e.ID), ""
-		if !slices.Contains(names, e.ID) {
-			c.fail(w, &pool.ModelError{Model: e.ID})
-			return
-		}
-		c.answerJSON(w, describe(e.ID, asAnthropic))
-		return
-	}
-	list := make([]modelInfo, 0, len(names))
-	for _, n := range names {
-		list = append(list, describe(n, asAnthropic))
-	}
-	if !asAnthropic {
-		c.answerJSON(w, struct {
-			Object string      `json:"object"`
-			Data   []modelInfo `json:"data"`
-		}{"list", list})
-		return
-	}
-	page := struct {
-		Data    []modelInfo `json:"data"`
-		HasMore bool        `json:"has_more"`
-		FirstID *string     `json:"first_id"`
-		LastID  *string     `json:"last_id"`
-	}{Data: list}
-	if len(names) > 0 {
-		page.FirstID, page.LastID = &names[0], &names[len(names)-1]
-	}
-	c.answerJSON(w, page)
-}
-
-func describe(name string, asAnthropic bool) modelInfo {
-	if asAnthropic {
-		return modelInfo{Type: "model", ID: name, DisplayName: name, CreatedAt: "1970-01-01T00:00:00Z"}
-	}
-	return modelInfo{Object: "model", ID: name, OwnedBy: "coding-proxy"}
 }
 
 func (c *call) answerJSON(w http.ResponseWriter, v any) {

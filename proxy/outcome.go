@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"coding-proxy/pool"
-	"coding-proxy/proxy/codec/anthropic"
 	"coding-proxy/proxy/ir"
 )
 
@@ -34,9 +33,9 @@ func (o *Failover) judge(f ir.Fault) pool.Outcome {
 		return out(pool.Passthrough)
 	case o.isCap(f, message):
 		return out(pool.Cap)
-	case s == http.StatusUnauthorized && f.Type == "invalid_request_error":
-		return out(pool.Passthrough) // a parameter's fault under the wrong status (RET-018)
-	case s == http.StatusUnauthorized, s == http.StatusForbidden:
+	case s == http.StatusUnauthorized && f.Type == ir.KindInvalid && f.Code == "":
+		return out(pool.Passthrough) // a parameter's fault under the wrong status (RET-018); OpenAI gives its own a code
+	case s == http.StatusUnauthorized, s == http.StatusForbidden, f.Code == "API_KEY_INVALID": // Gemini's is a 400
 		return pool.Outcome{Class: pool.Credential}
 	case s == http.StatusTooManyRequests:
 		return out(pool.RateLimit)
@@ -89,12 +88,39 @@ func containsAny(text string, patterns []string) bool {
 	return false
 }
 
-// faultOf reads an error answer of an upstream that speaks Anthropic Messages. A page in place of an API answer is a
+// refusedHistory are the words in which Anthropic refuses what a history holds that other providers have answered: blank
+// texts, empty answers, calls of an open tool loop without reasoning.
+var refusedHistory = []string{
+	"text content blocks must", "must have non-empty content", "expected `thinking` or `redacted_thinking`",
+	"`tool_use` ids were found without", "unexpected `tool_use_id`",
+}
+
+// refusesState reports whether a provider refuses opaque state that another one made: a signature of reasoning
+// (Anthropic), encrypted reasoning (OpenAI), the signature of a call (Gemini). Of a conversation that is not remembered,
+// having no id, the other marks of a foreign history count, too.
+func refusesState(f ir.Fault, remembered bool) bool {
+	if f.Status != http.StatusBadRequest {
+		return false
+	}
+	message := strings.ToLower(f.Message)
+	if !remembered && containsAny(message, refusedHistory) {
+		return true
+	}
+	switch {
+	case f.Code == "invalid_encrypted_content", strings.Contains(message, "encrypted content") && strings.Contains(message, "could not be"):
+		return true
+	case strings.Contains(message, "thought_signature"), strings.Contains(message, "thought signature"):
+		return true
+	}
+	return strings.Contains(message, "signature") && strings.Contains(message, "thinking")
+}
+
+// faultOf reads an error answer of an upstream. A page in place of an API answer is a
 // gateway's, not the provider's: it says nothing of the credential (RET-020). A 413 means the same from either.
-func faultOf(resp *http.Response, body []byte, now time.Time) ir.Fault {
-	f := anthropic.Fault(resp.StatusCode, body)
+func faultOf(d *ir.Dialect, resp *http.Response, body []byte, now time.Time) ir.Fault {
+	f := d.Fault(resp.StatusCode, body)
 	if isPage(body) && f.Status < 500 && f.Status != http.StatusRequestEntityTooLarge {
-		f = ir.Fault{Status: http.StatusBadGateway, Type: "page"}
+		f = ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: "page"}
 	}
 	f.Reset, f.KeyWide = stated(resp.Header, body, now)
 	return f

@@ -27,13 +27,12 @@ func apiError(errorType, code, message string) []byte {
 
 // judged judges an answer as failover.go does.
 func judged(o Failover, status int, h http.Header, body []byte) pool.Outcome {
-	return o.judge(faultOf(&http.Response{StatusCode: status, Header: h}, body, resetNow))
+	return o.judge(faultOf(anthropic.Dialect(), &http.Response{StatusCode: status, Header: h}, body, resetNow))
 }
 
 // judgedEvent judges an error event in the head of a 200 stream as failover.go does.
 func judgedEvent(o Failover, body []byte) pool.Outcome {
-	e := anthropic.Event([]byte("event: error\ndata: " + string(body) + "\n\n"))
-	f := *e.Fault
+	f := *anthropic.Dialect().Raw.NewTap().Mark([]byte("error"), body).Fault
 	f.Reset, f.KeyWide = stated(nil, body, resetNow)
 	return o.judge(f)
 }

@@ -15,6 +15,8 @@ import (
 
 	"coding-proxy/auth"
 	"coding-proxy/pool"
+	"coding-proxy/proxy/codec"
+	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/upstream"
 	"coding-proxy/stats"
 )
@@ -27,6 +29,8 @@ type Recorder interface {
 // Proxy serves the client endpoints.
 type Proxy struct {
 	live      atomic.Pointer[settings]
+	dialects  map[string]*ir.Dialect
+	recall    recall
 	pool      *pool.Pool
 	stats     Recorder
 	log       *slog.Logger
@@ -83,7 +87,11 @@ func (t *transports) closeIdle() {
 
 // New builds the request path over a pool; upstreams has one entry a key of the pool.
 func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]*upstream.Upstream, rec Recorder, log *slog.Logger, now func() time.Time) *Proxy {
-	x := &Proxy{pool: p, stats: rec, log: log, now: now, keepAlive: keepAliveEvery, closed: make(chan struct{}), blank: &http.Request{}}
+	x := &Proxy{pool: p, stats: rec, log: log, now: now, keepAlive: keepAliveEvery, closed: make(chan struct{}), blank: &http.Request{},
+		dialects: map[string]*ir.Dialect{}}
+	for _, d := range codec.All() {
+		x.dialects[d.Name] = d
+	}
 	close(x.closed)
 	x.Configure(opt, callers, upstreams)
 	x.reverse = &httputil.ReverseProxy{
@@ -171,8 +179,8 @@ func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, e Entry) {
 	e.Route.handle(p, w, r, e)
 }
 
-// messages serves /v1/messages.
-func (p *Proxy) messages(w http.ResponseWriter, r *http.Request, e Entry) {
+// generate serves the endpoints at which clients ask for an answer.
+func (p *Proxy) generate(w http.ResponseWriter, r *http.Request, e Entry) {
 	c, err := p.newCall(w, r, e)
 	defer c.releaseBody()
 	if err != nil {
@@ -183,6 +191,37 @@ func (p *Proxy) messages(w http.ResponseWriter, r *http.Request, e Entry) {
 		c.probe(w)
 		return
 	}
+	p.forward(w, r, c)
+}
+
+// pass serves what is passed through unchanged.
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, e Entry) {
+	if r.Method != http.MethodGet {
+		p.passBody(w, r, e)
+		return
+	}
+	c := p.start(r, e)
+	c.previous = e.ID
+	if err := c.settle(); err != nil {
+		c.fail(w, err)
+		return
+	}
+	c.stream = r.URL.Query().Get("stream") == "true"
+	p.forward(w, r, c)
+}
+
+func (p *Proxy) passBody(w http.ResponseWriter, r *http.Request, e Entry) {
+	c, err := p.newCall(w, r, e)
+	defer c.releaseBody()
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	p.forward(w, r, c)
+}
+
+// forward sends a request to upstreams until one answers.
+func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *call) {
 	c.set.users.Add(1)
 	defer c.set.leave()
 	c.writer = newClientWriter(w, p)

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"coding-proxy/proxy/codec/anthropic"
 	"coding-proxy/proxy/sse"
 )
 
@@ -192,7 +191,7 @@ func TestBrokenStream(t *testing.T) {
 			if err != nil || !ok {
 				t.Fatalf("%v %q", err, got)
 			}
-			if sse.Next([]byte(end)) != len(end) || anthropic.Event([]byte(end)).Fault == nil {
+			if sse.Next([]byte(end)) != len(end) || !strings.HasPrefix(end, "event: error\n") {
 				t.Fatalf("ends with %q", end)
 			}
 			rec := r.records.last(t)

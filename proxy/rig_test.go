@@ -52,6 +52,12 @@ func (r *rig) rest() { r.Proxy.pool = pool.New(r.options, nil, time.Now, 1) }
 
 func newRig(t testing.TB, keys int, models map[string]string, change func(*Options), h http.HandlerFunc) *rig {
 	t.Helper()
+	return newRigOf(t, Anthropic, keys, models, change, h)
+}
+
+// newRigOf is newRig with an upstream of any dialect.
+func newRigOf(t testing.TB, dialect string, keys int, models map[string]string, change func(*Options), h http.HandlerFunc) *rig {
+	t.Helper()
 	up := httptest.NewServer(h)
 	t.Cleanup(up.Close)
 	base, err := url.Parse(up.URL)
@@ -64,8 +70,9 @@ func newRig(t testing.TB, keys int, models map[string]string, change func(*Optio
 	ups := map[string]*upstream.Upstream{}
 	for i := range keys {
 		id := "k" + string(rune('1'+i))
-		tier.Keys = append(tier.Keys, pool.Key{ID: id, Provider: "test", Protocols: []string{Anthropic}, Models: models})
-		ups[id] = upstream.New(upstream.Options{KeyID: id, Protocol: Anthropic, BaseURL: base, APIKey: auth.NewSecret("secret-of-" + id), HeaderName: "x-api-key"})
+		tier.Keys = append(tier.Keys, pool.Key{ID: id, Provider: "test", Protocols: []string{dialect}, Models: models})
+		ups[id] = upstream.New(upstream.Options{KeyID: id, APIKey: auth.NewSecret("secret-of-" + id),
+			Endpoints: []upstream.Endpoint{{Protocol: dialect, BaseURL: base, HeaderName: "x-api-key"}}})
 	}
 	po.Tiers = []pool.Tier{tier}
 	opt := Defaults()
@@ -78,10 +85,14 @@ func newRig(t testing.TB, keys int, models map[string]string, change func(*Optio
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, path, id, err := Match(routes, r.Method, r.URL.EscapedPath())
 		if err != nil {
-			WriteError(w, "trace", err)
+			p.WriteError(w, r, "trace", err)
 			return
 		}
-		p.Serve(w, r, Entry{Trace: "trace", Route: route, Path: path, ID: id, Caller: auth.Caller{Code: "tester"}, Started: time.Now()})
+		started := time.Now()
+		if r.Header.Get("X-Test-Late") != "" { // as if the client had been waiting for a long time
+			started = started.Add(-time.Hour)
+		}
+		p.Serve(w, r, Entry{Trace: "trace", Route: route, Path: path, ID: id, Caller: auth.Caller{Code: "tester"}, Started: started})
 	}))
 	t.Cleanup(func() {
 		front.Close()
@@ -113,7 +124,9 @@ func (r *rig) relay(t testing.TB, src io.Reader, stream bool) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &call{p: r.Proxy, set: r.settings(), in: in, stream: stream, Entry: Entry{Trace: "trace", Started: time.Now()}}
+	d := r.dialects[Anthropic]
+	c := &call{p: r.Proxy, set: r.settings(), in: in, dialect: d, stream: stream,
+		Entry: Entry{Trace: "trace", Route: &Route{Dialect: Anthropic}, Started: time.Now()}}
 	c.record.Caller = "tester"
 	c.writer = newClientWriter(httptest.NewRecorder(), r.Proxy)
 	c.want = pool.Want{Scope: pool.Everything(), Model: "m"}
@@ -122,5 +135,6 @@ func (r *rig) relay(t testing.TB, src io.Reader, stream bool) *relay {
 		t.Fatal(err)
 	}
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(src)}
-	return newRelay(ctx, c, lease, r.settings().upstreams["k1"], resp, newWatchdog(cancel, time.Minute, time.Now))
+	up := r.settings().upstreams["k1"]
+	return newRelay(ctx, c, lease, &lane{up: up, way: up.Endpoint(Anthropic), dialect: d}, resp, newWatchdog(cancel, time.Minute, time.Now))
 }

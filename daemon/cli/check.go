@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,7 @@ type checked struct {
 func check(args []string, env Environment) int {
 	fs := newFlags("check", "", "Reads the configuration and says everything that is wrong with it.", env)
 	src := sourceFlags(fs, env)
-	live := fs.Bool("live", false, "send one request of one token with each key, too")
+	live := fs.Bool("live", false, "send one tiny request to each address of each key, too")
 	asJSON := fs.Bool("json", false, "print JSON")
 	if code, done := parse(fs, args, env); done {
 		return code
@@ -109,9 +110,9 @@ func (c *checked) try(ctx context.Context, cfg *config.Config, w io.Writer, quie
 		case t.Status == 0:
 			fmt.Fprintf(w, "%-20s failed: %s\n", t.Key, t.Error)
 		default:
-			fmt.Fprintf(w, "%-20s %d in %d ms, %s", t.Key, t.Status, t.MS, t.Model)
-			if t.Error != "" {
-				fmt.Fprintf(w, ": %s", t.Error)
+			fmt.Fprintf(w, "%-20s %d in %d ms, %s", t.Key, t.Status, t.MS, t.Tried())
+			if words := cmp.Or(t.Error, t.Note); words != "" {
+				fmt.Fprintf(w, ": %s", words)
 			}
 			fmt.Fprintln(w)
 		}

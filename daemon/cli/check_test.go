@@ -76,7 +76,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// --live tries each key with one request of one token, and shows what came of it without any key.
+// --live tries each key with one tiny request, and shows what came of it without any key.
 func TestCheckLive(t *testing.T) {
 	good := demo.New(demo.Options{Name: "good", Keys: []string{"S3CR3T-good"}})
 	good.Always(demo.Step{Header: http.Header{"Anthropic-Ratelimit-Requests-Remaining": {"49"}}})
@@ -87,6 +87,8 @@ func TestCheckLive(t *testing.T) {
 		fmt.Fprintf(w, `{"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key %s\u001b[2J"}}`, r.Header.Get("x-api-key"))
 	}))
 	defer echo.Close()
+	open := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[]}`) }))
+	defer open.Close()
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	key := func(id, url, more string) string {
@@ -95,13 +97,15 @@ func TestCheckLive(t *testing.T) {
 	dir := writeConfig(t, `{"tiers":[{"name":"one","strategy":"fill-first","model_mapping":[{"pattern":"claude-*","target":"house-model"}]}],"pool":{"keys":[`+strings.Join([]string{
 		key("works", g.URL, `,"api_key":"S3CR3T-good"`), key("refused", echo.URL, `,"api_key":"S3CR3T-bad"`), key("gone", gone.URL, `,"api_key":"S3CR3T-gone"`),
 		key("off", g.URL, `,"api_key":"S3CR3T-off","enabled":false`), key("own", g.URL, `,"credential":"passthrough"`),
+		fmt.Sprintf(`{"id":"chat","tier":"one","protocol":"openai-chat","base_url":"%s/v1","api_key":"S3CR3T-chat"}`, open.URL),
 	}, ",")+`]}}`)
 	code, out, _ := runIn(t, dir, nil, "check", "--live")
 	if code != exitFailed || strings.Contains(out, "S3CR3T") || strings.Contains(out, "\x1b") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	for _, text := range []string{"works                200 in ", ", house-model\n", "anthropic-ratelimit-requests-remaining: 49", "refused              401 in ", "invalid x-api-key ***",
-		"gone                 failed: no connection", "off                  skipped: switched off", "own                  skipped: passes each"} {
+		"gone                 failed: no connection", "off                  skipped: switched off", "own                  skipped: passes each",
+		"chat                 200 in ", ", GET /v1/models: its list of models is open to anyone"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("no %q in\n%s", text, out)
 		}
@@ -111,7 +115,7 @@ func TestCheckLive(t *testing.T) {
 	}
 	code, out, _ = runIn(t, dir, nil, "check", "--live", "--json")
 	var v checked
-	if err := json.Unmarshal([]byte(out), &v); err != nil || code != exitFailed || v.OK || len(v.Live) != 5 {
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != exitFailed || v.OK || len(v.Live) != 6 {
 		t.Errorf("--json: %v %s", err, out)
 	}
 }

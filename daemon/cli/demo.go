@@ -24,6 +24,7 @@ import (
 const (
 	demoRequestKey = "demo-request-key-laptop"
 	demoModel      = "claude-sonnet-5-5"
+	demoKeyHeader  = "X-Proxy-Key" // of every dialect
 )
 
 // runDemo starts simulated providers and the proxy on free ports, sends requests through them and says what
@@ -69,7 +70,7 @@ func demoRequests(a *demo.Provider) []demoRequest {
 	return []demoRequest{
 		{title: "a first question; key-a is rate-limited", path: ask, session: "monday", body: message("What is a key pool?", false)},
 		{title: "the same conversation goes on, as a stream", path: ask, session: "monday", body: message("And what is a session?", true)},
-		{title: "provider A goes down: the next tier serves, under its own model's name", before: down,
+		{title: "provider A goes down: the next tier serves, in OpenAI's language and under its own model's name", before: down,
 			path: ask, session: "monday", body: message("Name three strategies.", true)},
 		{title: "its breaker is open: nobody waits for it any more", wait: demoCooldown,
 			path: ask, session: "tuesday", body: message("What is a breaker?", false)},
@@ -78,6 +79,12 @@ func demoRequests(a *demo.Provider) []demoRequest {
 		{title: "a prompt that is too long: the client's own fault", path: ask, session: "wednesday", body: message("(imagine two million tokens)", false)},
 		{title: "how many tokens would this be?", path: ask + "/count_tokens", body: `{"model":"` + demoModel + `","messages":[{"role":"user","content":"How long is this?"}]}`},
 		{title: "is anybody there? (one token)", path: ask, body: `{"model":"` + demoModel + `","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`},
+		{title: "a client of OpenAI Chat Completions, before the same key", path: "/v1/chat/completions",
+			body: `{"model":"` + demoModel + `","stream":true,"messages":[{"role":"user","content":"Do you speak Chat?"}]}`},
+		{title: "one of OpenAI Responses, like Codex", path: "/v1/responses",
+			body: `{"model":"` + demoModel + `","input":"Do you speak Responses?"}`},
+		{title: "and one of Gemini, whose model is in the path", path: "/v1beta/models/" + demoModel + ":streamGenerateContent?alt=sse",
+			body: `{"contents":[{"role":"user","parts":[{"text":"Do you speak Gemini?"}]}]}`},
 	}
 }
 
@@ -89,9 +96,10 @@ const (
 
 // demoProviders are the two keys of provider A and the one of provider B.
 func demoProviders() (a1, a2, b *demo.Provider) {
-	a1 = demo.New(demo.Options{Name: "provider A, first key", Keys: []string{"sim-credential-a"}})
-	a2 = demo.New(demo.Options{Name: "provider A, second key", Keys: []string{"sim-credential-b"}})
-	b = demo.New(demo.Options{Name: "provider B", Keys: []string{"sim-credential-c"}})
+	anthropic := []string{"anthropic"}
+	a1 = demo.New(demo.Options{Name: "provider A, first key", Keys: []string{"sim-credential-a"}, Dialects: anthropic})
+	a2 = demo.New(demo.Options{Name: "provider A, second key", Keys: []string{"sim-credential-b"}, Dialects: anthropic})
+	b = demo.New(demo.Options{Name: "provider B", Keys: []string{"sim-credential-c"}, Dialects: []string{"openai-chat"}})
 	a1.Always(demo.Step{Status: http.StatusTooManyRequests, Message: "simulated rate limit", Header: http.Header{"Retry-After": {"120"}}})
 	a2.Push(
 		demo.Step{Text: "A pool of keys that answers as one."},
@@ -140,7 +148,8 @@ func demonstrate(ctx, force context.Context, once bool, env Environment) error {
 	}()
 	proxyURL := "http://" + d.Addr()
 	out := env.Stdout
-	fmt.Fprintf(out, "Simulated providers: A with two keys, of which key-a answers 429 to everything, and B with one.\n"+
+	fmt.Fprintf(out, "Simulated providers: A speaks Anthropic Messages and has two keys, of which key-a answers 429 to everything;\n"+
+		"B speaks OpenAI Chat Completions and has one.\n"+
 		"coding-proxy stands before them at %s, a chain of two tiers: first, then second.\n\n", proxyURL)
 	if err := ask(ctx, out, proxyURL, filepath.Join(dir, "data", "journal"), demoRequests(a2)); err != nil {
 		return err
@@ -177,9 +186,9 @@ func listen(h http.Handler) (url string, stop func(), err error) {
 // demoConfig writes a configuration file and reads it, as a user's would be.
 func demoConfig(dir string, urls []string) (*config.Config, error) {
 	path := filepath.Join(dir, "config.json")
-	key := func(id, tier, url, secret string) string {
-		return fmt.Sprintf(`{"id": %q, "tier": %q, "provider": "simulated", "protocol": "anthropic", "base_url": %q, "api_key": %q, "daily_limit_tokens": 1000000}`,
-			id, tier, url, secret)
+	key := func(id, tier, protocol, url, secret string) string {
+		return fmt.Sprintf(`{"id": %q, "tier": %q, "provider": "simulated", "protocol": %q, "base_url": %q, "api_key": %q, "daily_limit_tokens": 1000000}`,
+			id, tier, protocol, url, secret)
 	}
 	text := fmt.Sprintf(`{
   "server": {"port": 0, "data_dir": %q},
@@ -189,8 +198,8 @@ func demoConfig(dir string, urls []string) (*config.Config, error) {
     {"name": "second", "model_mapping": [{"pattern": "claude-*", "target": "glm-5.1"}]}
   ],
   "pool": {"strategy": "fill-first", "keys": [%s, %s, %s]}
-}`, filepath.Join(dir, "data"), demoRequestKey, key("key-a", "first", urls[0], "sim-credential-a"),
-		key("key-b", "first", urls[1], "sim-credential-b"), key("key-c", "second", urls[2], "sim-credential-c"))
+}`, filepath.Join(dir, "data"), demoRequestKey, key("key-a", "first", "anthropic", urls[0], "sim-credential-a"),
+		key("key-b", "first", "anthropic", urls[1], "sim-credential-b"), key("key-c", "second", "openai-chat", urls[2], "sim-credential-c"))
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -212,8 +221,10 @@ func ask(ctx context.Context, out io.Writer, proxyURL, journal string, requests 
 		if err != nil {
 			return err
 		}
-		req.Header.Set("X-Api-Key", demoRequestKey)
-		req.Header.Set("Anthropic-Version", "2023-06-01")
+		req.Header.Set(demoKeyHeader, demoRequestKey)
+		if strings.HasPrefix(q.path, "/v1/messages") {
+			req.Header.Set("Anthropic-Version", "2023-06-01")
+		}
 		req.Header.Set("X-Session-Id", q.session)
 		resp, err := client.Do(req)
 		if err != nil {
@@ -290,17 +301,61 @@ func path(r stats.Record) string {
 	return strings.Join(parts, ", then ")
 }
 
+// said is where the four dialects have the text of an answer, plain or in an event.
+type said struct {
+	Content []struct{ Text string } // Anthropic
+	Delta   json.RawMessage         // a piece: Anthropic's object, Responses' string
+	Choices []struct {              // Chat
+		Message, Delta struct{ Content string }
+	}
+	Output []struct { // Responses
+		Content []struct{ Text string }
+	}
+	Candidates []struct { // Gemini
+		Content struct {
+			Parts []struct{ Text string }
+		}
+	}
+	Error  struct{ Type, Message string }
+	Tokens int `json:"input_tokens"`
+}
+
+// text is what is said.
+func (s *said) text() string {
+	var all strings.Builder
+	for _, c := range s.Content {
+		all.WriteString(c.Text)
+	}
+	for _, c := range s.Choices {
+		all.WriteString(c.Message.Content + c.Delta.Content)
+	}
+	for _, o := range s.Output {
+		for _, c := range o.Content {
+			all.WriteString(c.Text)
+		}
+	}
+	for _, c := range s.Candidates {
+		for _, p := range c.Content.Parts {
+			all.WriteString(p.Text)
+		}
+	}
+	var piece struct{ Text string }
+	var plain string
+	if json.Unmarshal(s.Delta, &piece) == nil {
+		all.WriteString(piece.Text)
+	} else if json.Unmarshal(s.Delta, &plain) == nil {
+		all.WriteString(plain)
+	}
+	return all.String()
+}
+
 // gist shortens an answer to what it says.
 func gist(body []byte) string {
-	var v struct {
-		Content []struct{ Text string }
-		Error   struct{ Type, Message string }
-		Tokens  int `json:"input_tokens"`
-	}
+	var v said
 	if json.Unmarshal(body, &v) == nil {
-		switch {
-		case len(v.Content) > 0:
-			return fmt.Sprintf("%q", v.Content[0].Text)
+		switch text := v.text(); {
+		case text != "":
+			return fmt.Sprintf("%q", text)
 		case v.Error.Type != "":
 			return v.Error.Type + ": " + v.Error.Message
 		}
@@ -313,9 +368,9 @@ func gist(body []byte) string {
 			continue
 		}
 		events++
-		var e struct{ Delta struct{ Text string } }
+		var e said
 		if json.Unmarshal([]byte(data), &e) == nil {
-			text += e.Delta.Text
+			text += e.text()
 		}
 	}
 	return fmt.Sprintf("%q in %d events", text, events)

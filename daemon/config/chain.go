@@ -163,9 +163,9 @@ func (c *chain) enabled(n *node, path string, byDefault bool, fields ...string) 
 // tiers builds the tiers that are on and their keys, in the fixed order of the form.
 func (c *chain) tiers() (tiers, keys *node) {
 	tiers, keys = &node{at: c.root.at, kind: kindList}, &node{at: c.root.at, kind: kindList}
-	if primary := c.section("primary", anthropic); c.enabled(primary, "primary", true, "base_url") {
+	if primary := c.section("primary", "anthropic"); c.enabled(primary, "primary", true, "base_url") {
 		at := placeOf(primary, c.root)
-		tier := object(at, "name", textNode(at, anthropic))
+		tier := object(at, "name", textNode(at, "anthropic"))
 		if b := c.section("circuit_breaker"); b != nil {
 			tier.add(b.at, "circuit_breaker", b)
 		} else {
@@ -174,7 +174,7 @@ func (c *chain) tiers() (tiers, keys *node) {
 		if g := c.guard("quota_guard"); g != nil {
 			tier.add(g.at, "quota_guard", g)
 		}
-		key := object(at, "id", textNode(at, anthropic), "tier", textNode(at, anthropic), "provider", textNode(at, anthropic), "credential", textNode(at, passthrough))
+		key := object(at, "id", textNode(at, "anthropic"), "tier", textNode(at, "anthropic"), "provider", textNode(at, "anthropic"), "credential", textNode(at, passthrough))
 		key.take(primary, "base_url")
 		tiers.items, keys.items = append(tiers.items, tier), append(keys.items, key)
 	}

@@ -37,7 +37,7 @@ func TestChainForm(t *testing.T) {
 			equal(t, "budget", primary.Guard.Budget, 45_000_000)
 			equal(t, "terminal", last.Breaker == nil && last.Guard == nil, true)
 			equal(t, "passthrough", primary.Keys[0].Passthrough, true)
-			equal(t, "address", c.Upstreams["anthropic"].BaseURL.String(), "https://gateway.example")
+			equal(t, "address", c.Upstreams["anthropic"].Endpoints[0].BaseURL.String(), "https://gateway.example")
 			equal(t, "key", c.Upstreams["zhipu"].APIKey.Reveal(), "S3CR3T-z")
 			equal(t, "idle", c.Proxy.Timeouts.Idle, 50*time.Minute)
 			for model, want := range map[string]string{"claude-haiku-4-5": "glm-4.5-air", "claude-opus-5": "glm-5", "gpt-x": "glm-5.1"} {

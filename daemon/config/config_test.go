@@ -75,6 +75,15 @@ func equal[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
+// waysOf writes a key's endpoints, one line each: protocol, address, header and prefix of the credential.
+func waysOf(o upstream.Options) []string {
+	var lines []string
+	for _, e := range o.Endpoints {
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", e.Protocol, e.BaseURL, e.HeaderName, e.HeaderPrefix))
+	}
+	return lines
+}
+
 func TestEveryField(t *testing.T) {
 	c := mustLoad(t, source(`{
 		"server": {"host": "0.0.0.0", "port": 4000, "data_dir": "state/", "allowed_hosts": ["Proxy.Example", "10.0.0.7"], "shutdown_seconds": 1.5},
@@ -95,7 +104,11 @@ func TestEveryField(t *testing.T) {
 				{"id": "c", "provider": "anthropic", "api_key": "S3CR3T-3", "enabled": false},
 				{"id": "d", "provider": "anthropic", "credential": "passthrough", "base_url": "http://example.com", "allow_http": true, "daily_limit_tokens": 1},
 				{"id": "e", "protocol": "anthropic", "base_url": "http://192.168.1.2:80", "credential": "api_key", "api_key": "S3CR3T-5",
-				 "key_header_name": "x-token", "key_prefix": "key=", "daily_limit_tokens": 1}
+				 "key_header_name": "x-token", "key_prefix": "key=", "daily_limit_tokens": 1},
+				{"id": "f", "provider": "openai", "api_key": "S3CR3T-6", "daily_limit_tokens": 1},
+				{"id": "g", "provider": "two", "endpoints": {"gemini": "https://two.example/v1beta/", "openai-chat": "${TWO}/v4", "anthropic": "http://127.0.0.1:1"},
+				 "api_key": "S3CR3T-7", "daily_limit_tokens": 1},
+				{"id": "h", "provider": "ollama", "daily_limit_tokens": 1}
 			],
 			"strategy": "session-sticky", "rebalance_threshold": 0.5, "rebalance_cooldown_seconds": 0, "session_idle_hours": 0.5, "max_wait_seconds": 0.25,
 			"count": {"input": 2, "output": 3, "cache_creation": 0, "cache_read": 0.5}
@@ -106,7 +119,7 @@ func TestEveryField(t *testing.T) {
 		"answer_probes": false, "count_tokens": "local",
 		"stats": {"journal_days": 1, "usage_days": 2},
 		"log": {"level": "debug", "format": "json", "file": "proxy.log"}
-	}`, map[string]string{"CI": "S3CR3T-b", "B": "S3CR3T-2${A}", "TEAM": "S3CR3T-t"}))
+	}`, map[string]string{"CI": "S3CR3T-b", "B": "S3CR3T-2${A}", "TEAM": "S3CR3T-t", "TWO": "https://two.example"}))
 
 	equal(t, "warnings", c.Warnings, nil)
 	equal(t, "path", c.Path, "config.json")
@@ -135,6 +148,9 @@ func TestEveryField(t *testing.T) {
 			{ID: "c", Provider: "anthropic", Protocols: claude, Disabled: true, DisabledReason: "switched off in the configuration"},
 			{ID: "d", Provider: "anthropic", Protocols: claude, DailyLimit: 1, Passthrough: true},
 			{ID: "e", Protocols: claude, DailyLimit: 1},
+			{ID: "f", Provider: "openai", Protocols: []string{"openai-responses", "openai-chat"}, DailyLimit: 1},
+			{ID: "g", Provider: "two", Protocols: []string{"anthropic", "openai-chat", "gemini"}, DailyLimit: 1},
+			{ID: "h", Provider: "ollama", Protocols: []string{"openai-chat"}, DailyLimit: 1},
 		}}},
 		RebalanceThreshold: 0.5,
 		SessionIdle:        30 * time.Minute,
@@ -142,25 +158,33 @@ func TestEveryField(t *testing.T) {
 		Count:              pool.Weights{Input: 2, Output: 3, CacheRead: 0.5},
 	})
 
-	urls := make(map[string]string)
-	ways := maps.Clone(c.Upstreams)
-	for id, way := range ways {
-		urls[id] = way.BaseURL.String()
-		way.BaseURL = nil
-		ways[id] = way
+	ways := make(map[string][]string)
+	rest := maps.Clone(c.Upstreams)
+	for id, way := range rest {
+		ways[id] = waysOf(way)
+		way.Endpoints = nil
+		rest[id] = way
 	}
-	equal(t, "base URLs", urls, map[string]string{
-		"a": "https://api.anthropic.com", "b": "https://Api.Example:8443/anthropic", "c": "https://api.anthropic.com",
-		"d": "http://example.com", "e": "http://192.168.1.2:80",
+	equal(t, "endpoints", ways, map[string][]string{
+		"a": {"anthropic https://api.anthropic.com x-api-key: "},
+		"b": {"anthropic https://Api.Example:8443/anthropic authorization: Bearer "},
+		"c": {"anthropic https://api.anthropic.com x-api-key: "},
+		"d": {"anthropic http://example.com : "},
+		"e": {"anthropic http://192.168.1.2:80 x-token: key="},
+		"f": {"openai-responses https://api.openai.com/v1 authorization: Bearer ", "openai-chat https://api.openai.com/v1 authorization: Bearer "},
+		"g": {"anthropic http://127.0.0.1:1 x-api-key: ", "openai-chat https://two.example/v4 authorization: Bearer ", "gemini https://two.example/v1beta x-goog-api-key: "},
+		"h": {"openai-chat http://127.0.0.1:11434/v1 : "},
 	})
-	equal(t, "upstreams", ways, map[string]upstream.Options{
-		"a": {KeyID: "a", Protocol: "anthropic", APIKey: auth.NewSecret("S3CR3T-1$x$USER"), HeaderName: "x-api-key"},
-		"b": {KeyID: "b", Protocol: "anthropic", APIKey: auth.NewSecret("S3CR3T-2${A}"), HeaderName: "authorization", HeaderPrefix: "Bearer ",
-			Headers:    map[string]auth.Secret{"x-team": auth.NewSecret("blue S3CR3T-t")},
+	equal(t, "upstreams", rest, map[string]upstream.Options{
+		"a": {KeyID: "a", APIKey: auth.NewSecret("S3CR3T-1$x$USER")},
+		"b": {KeyID: "b", APIKey: auth.NewSecret("S3CR3T-2${A}"), Headers: map[string]auth.Secret{"x-team": auth.NewSecret("blue S3CR3T-t")},
 			DropFields: []string{"thinking"}, DropBetas: []string{"beta-1"}},
-		"c": {KeyID: "c", Protocol: "anthropic", APIKey: auth.NewSecret("S3CR3T-3"), HeaderName: "x-api-key"},
-		"d": {KeyID: "d", Protocol: "anthropic", Passthrough: true},
-		"e": {KeyID: "e", Protocol: "anthropic", APIKey: auth.NewSecret("S3CR3T-5"), HeaderName: "x-token", HeaderPrefix: "key="},
+		"c": {KeyID: "c", APIKey: auth.NewSecret("S3CR3T-3")},
+		"d": {KeyID: "d", Passthrough: true},
+		"e": {KeyID: "e", APIKey: auth.NewSecret("S3CR3T-5")},
+		"f": {KeyID: "f", APIKey: auth.NewSecret("S3CR3T-6")},
+		"g": {KeyID: "g", APIKey: auth.NewSecret("S3CR3T-7")},
+		"h": {KeyID: "h"},
 	})
 	equal(t, "proxy", c.Proxy, proxy.Options{
 		Failover: proxy.Failover{StatusCodes: []int{418}, ErrorTypes: []string{}, MessagePatterns: []string{"busy"}, CapPatterns: []string{"cap"},
@@ -193,7 +217,7 @@ func TestDefaults(t *testing.T) {
 		}}}
 		equal(t, name+": pool", c.Pool, want)
 		equal(t, name+": upstreams", len(c.Upstreams), 1)
-		equal(t, name+": address", c.Upstreams["anthropic"].BaseURL.String(), "https://api.anthropic.com")
+		equal(t, name+": address", c.Upstreams["anthropic"].Endpoints[0].BaseURL.String(), "https://api.anthropic.com")
 	}
 	equal(t, "no path", mustLoad(t, none).Path, "")
 	one := mustLoad(t, source(`{"pool": {"keys": [{"id": "a", "provider": "anthropic", "api_key": "S3CR3T"}]}}`, nil))
@@ -359,7 +383,7 @@ func TestOlderForms(t *testing.T) {
 		var got []any
 		for _, k := range tier.Keys {
 			way := c.Upstreams[k.ID]
-			got = append(got, k.ID, k.Protocols[0], way.BaseURL.String(), way.APIKey.Reveal(), k.Models)
+			got = append(got, k.ID, k.Protocols[0], way.Endpoints[0].BaseURL.String(), way.APIKey.Reveal(), k.Models)
 		}
 		equal(t, "keys", got, []any{
 			"a", "anthropic", "https://api.anthropic.com", "S3CR3T-1", map[string]string{"claude-x": "claude-x"},
@@ -385,7 +409,7 @@ func TestOlderForms(t *testing.T) {
 	})
 	t.Run("reference 2", func(t *testing.T) {
 		c := mustLoad(t, source(`{"pool": {"keys": [{"id": "a", "provider": "house", "base_url": "https://v.example", "api_key": "S3CR3T"}]}}`, nil))
-		equal(t, "protocol", c.Upstreams["a"].Protocol, "anthropic")
+		equal(t, "protocol", c.Upstreams["a"].Endpoints[0].Protocol, "anthropic")
 		equal(t, "warnings", c.Warnings, []string{`config.json:1:19: pool.keys: older form, still read: keys without protocol are taken as Anthropic; ` +
 			`write "protocol": "anthropic" in each`})
 	})
@@ -403,7 +427,7 @@ func TestExample(t *testing.T) {
 	}
 	c := mustLoad(t, source(string(data), environment))
 	equal(t, "warnings", c.Warnings, nil)
-	equal(t, "callers, tiers and keys", []int{len(c.Auth.RequestKeys), len(c.Pool.Tiers), len(c.Upstreams)}, []int{2, 2, 3})
+	equal(t, "callers, tiers and keys", []int{len(c.Auth.RequestKeys), len(c.Pool.Tiers), len(c.Upstreams)}, []int{2, 4, 5})
 
 	for _, line := range problems(t, source(string(data), nil)) {
 		if !strings.Contains(line, "is not set") || !strings.Contains(line, "auth.request_keys[") {
@@ -412,7 +436,7 @@ func TestExample(t *testing.T) {
 	}
 	maps.DeleteFunc(environment, func(name, _ string) bool { return !strings.HasPrefix(name, "PROXY_KEY_") })
 	c = mustLoad(t, source(string(data), environment))
-	equal(t, "warnings without the pool's variables", len(c.Warnings), 3)
+	equal(t, "warnings without the pool's variables", len(c.Warnings), 5)
 	for _, w := range c.Warnings {
 		if !strings.Contains(w, "is not set: key ") {
 			t.Errorf("unexpected warning: %s", w)

@@ -122,6 +122,7 @@ func keyFields(k *keyDraft) []field {
 		{"protocol", keep(&k.protocol)},
 		{"base_url", keep(&k.baseURL)},
 		{"allow_http", boolean(&k.allowHTTP)},
+		{"endpoints", endpoints(k)},
 		{"credential", keep(&k.credential)},
 		{"api_key", keep(&k.apiKey)},
 		{"key_header_name", keep(&k.headerName)},
@@ -134,7 +135,7 @@ func keyFields(k *keyDraft) []field {
 		{"enabled", boolean(&k.enabled)},
 		{"drop_fields", texts(&k.way.DropFields, notEmpty)},
 		{"drop_betas", texts(&k.way.DropBetas, notEmpty)},
-	}, later("endpoints", "proxy_url", "github_token", "token_url", "account_type",
+	}, later("proxy_url", "github_token", "token_url", "account_type",
 		"client_id", "client_secret", "refresh_token", "project", "model_endpoint")...)
 }
 

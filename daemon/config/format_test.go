@@ -46,7 +46,7 @@ func notYet() map[string]string {
 		"server":              "cors_origins trusted_proxies",
 		"auth":                "protect_pages allow_addresses deny_addresses",
 		"auth.request_keys[]": "requests_per_minute max_in_flight daily_limit_tokens monthly_limit_tokens daily_limit_usd addresses",
-		"pool.keys[]":         "endpoints proxy_url github_token token_url account_type client_id client_secret refresh_token project model_endpoint",
+		"pool.keys[]":         "proxy_url github_token token_url account_type client_id client_secret refresh_token project model_endpoint",
 	}
 }
 

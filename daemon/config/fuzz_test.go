@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"coding-proxy/proxy"
 )
 
 // FuzzLoad: whatever the file, Load does not panic, its error is *Problems with places in the file, and no key shows.
@@ -24,6 +27,10 @@ func FuzzLoad(f *testing.F) {
 		`, "model_mapping": [{"pattern": "a.*", "is_regex": true, "target": "b"}, {"pattern": "c*", "target": "d"}], "default_model": "e"`, `, "auth": {"admin_key": "S3CR3T"}`))
 	f.Add(`{"server": {"port": 8046}, "primary": {"timeout_ms": 1000}, "copilot": {"enabled": false}, "fallback": {"api_key": "S3CR3T"}, "circuit_breaker": {},
 		"quota_guard": {"enabled": true}, "model_mapping": [{"pattern": "a", "target": "b", "vendors": ["zhipu"]}], "database": {}, "logging": {"file": null}, "auth": {"token_store_path": "x"}}`)
+	f.Add(keyOnly(`"id": "a", "endpoints": {"anthropic": "https://a.example", "openai-chat": "https://a.example/v1", "gemini": "${KEY}"}, "api_key": "S3CR3T"`))
+	f.Add(keyOnly(`"id": "a", "provider": "ollama", "headers": {"authorization": "S3CR3T"}`))
+	f.Add(keyOnly(`"id": "a", "provider": "openai", "protocol": "openai-chat", "base_url": "http://10.0.0.1/v1", "key_prefix": "Token ", "api_key": "S3CR3T"`))
+	f.Add(`{"upstreams": [{"id": "a", "provider": "openai", "base_url": "https://a.example", "api_key": "S3CR3T", "model": "m"}]}`)
 	seeds := 0
 	for _, fault := range faults() {
 		f.Add(fault.file)
@@ -80,8 +87,20 @@ func checkLoaded(t *testing.T, text string, c *Config) {
 		for _, k := range tier.Keys {
 			ids++
 			way, ok := c.Upstreams[k.ID]
-			if !ok || way.BaseURL == nil || way.Protocol == "" || way.Passthrough == !way.APIKey.IsZero() && !k.Disabled {
+			if !ok || len(way.Endpoints) == 0 || len(way.Endpoints) != len(k.Protocols) {
 				t.Errorf("key %q has no complete way: %+v", k.ID, way)
+			}
+			keyless := k.Provider == "ollama" && way.APIKey.IsZero()
+			if way.Passthrough == !way.APIKey.IsZero() && !k.Disabled && !keyless {
+				t.Errorf("key %q has no credential: %+v", k.ID, way)
+			}
+			for i, e := range way.Endpoints {
+				if e.BaseURL == nil || e.Protocol != k.Protocols[i] || slices.Contains(k.Protocols[:i], e.Protocol) || !slices.Contains(proxy.Dialects(), e.Protocol) {
+					t.Errorf("key %q has a wrong endpoint: %+v", k.ID, e)
+				}
+				if sends := e.HeaderName != ""; !k.Disabled && sends != !way.APIKey.IsZero() {
+					t.Errorf("key %q: the header of the credential is %q", k.ID, e.HeaderName)
+				}
 			}
 		}
 	}

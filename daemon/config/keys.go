@@ -1,10 +1,7 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +16,8 @@ type keyDraft struct {
 	at                 value
 	id, tier, provider str
 	protocol, baseURL  str
+	endpointsAt        value
+	endpoints          []entry // in the place of the two
 	credential, apiKey str
 	headerName, prefix str
 	model, realModel   str // of the older form alone
@@ -27,8 +26,10 @@ type keyDraft struct {
 	missing            []*missing
 
 	// What becomes of it: the plain fields while it is read, the rest in finish.
-	rules pool.Key
-	way   upstream.Options
+	rules   pool.Key
+	way     upstream.Options
+	keyless bool // its provider asks for no key
+	sends   bool // a key of ours goes upstream
 }
 
 func eachKey(f *file) reader {
@@ -112,17 +113,17 @@ func (d *decoder) form(f *file) (assumedProtocol string) {
 	switch {
 	case older.given() && section.given():
 		d.fail(older, "cannot stand beside `pool`: move these keys there")
-		return anthropic
+		return upstream.Anthropic
 	case older.given():
 		f.keys, f.strategy = f.upstreams, pool.FillFirst
 		d.needsItem(older, kindList, "the pool would have no key")
 		d.warn(older, "%s", upstreamsAsPool(f.keys))
-		return anthropic
+		return upstream.Anthropic
 	case !section.given() && d.seen["tiers"].given():
 		d.fail(d.seen["tiers"], "needs `pool.keys`: tiers hold keys")
-		return anthropic
+		return upstream.Anthropic
 	case !section.given(): // the client's own credential goes on to Anthropic
-		f.keys = []*keyDraft{{id: str{text: anthropic}, provider: str{text: anthropic}, credential: str{text: passthrough}, enabled: true}}
+		f.keys = []*keyDraft{{id: str{text: upstream.Anthropic}, provider: str{text: upstream.Anthropic}, credential: str{text: passthrough}, enabled: true}}
 		f.strategy = pool.FillFirst
 		return ""
 	}
@@ -137,11 +138,11 @@ func (d *decoder) form(f *file) (assumedProtocol string) {
 		return ""
 	}
 	d.warn(keys, `older form, still read: keys without protocol are taken as Anthropic; write "protocol": "anthropic" in each`)
-	return anthropic
+	return upstream.Anthropic
 }
 
 func declaresProtocol(k *keyDraft) bool {
-	return k.protocol.given() || presets()[k.provider.text].protocol != ""
+	return k.protocol.given() || k.endpointsAt.given() || len(presets()[k.provider.text].endpoints) > 0
 }
 
 // distinct wants ids that differ, also as names of variables.
@@ -210,40 +211,15 @@ func (d *decoder) finish(k *keyDraft, assumedProtocol string) {
 	}
 	k.rules.ID, k.rules.Provider = k.id.text, k.provider.text
 	k.way.KeyID = k.id.text
+	if slices.Contains(laterProviders(), k.provider.text) && (assumedProtocol == "" || !k.baseURL.given()) { // a label in the older forms
+		d.fail(k.provider.value, "%q is not supported by this version", k.provider.text)
+		return // whatever else it lacks is that provider's
+	}
 	d.address(k, assumedProtocol)
 	d.credential(k)
+	d.credentialHeader(k)
 	d.headers(k)
 	d.disable(k)
-	if k.way.Protocol != "" {
-		k.rules.Protocols = []string{k.way.Protocol}
-	}
-}
-
-// address settles where the key's upstream is and what it speaks.
-func (d *decoder) address(k *keyDraft, assumedProtocol string) {
-	known := presets()[k.provider.text]
-	protocol, base := cmp.Or(known.protocol, assumedProtocol), known.baseURL
-	only := "the providers that bring it are " + quoteAll(slices.Sorted(maps.Keys(presets())))
-	if k.protocol.given() {
-		if d.oneOf(k.protocol, []string{anthropic}, []string{"openai-chat", "openai-responses", "gemini"}) {
-			protocol = k.protocol.text
-		}
-	} else if protocol == "" {
-		d.fail(k.at, "`protocol` is required; %s", only)
-	}
-	k.way.Protocol = protocol
-
-	wrong := ""
-	switch {
-	case k.baseURL.given():
-		if k.way.BaseURL, wrong = baseURL(k.baseURL.text, k.allowHTTP); wrong != "" {
-			d.fail(k.baseURL.value, "%s%s", wrong, d.unset(k.baseURL.value))
-		}
-	case base != "":
-		k.way.BaseURL, _ = url.Parse(base)
-	default:
-		d.fail(k.at, "`base_url` is required; %s", only)
-	}
 }
 
 // credential settles what the key shows to its upstream.
@@ -276,6 +252,11 @@ func (d *decoder) credential(k *keyDraft) {
 		return
 	}
 
+	asksForKey := override != "" || k.apiKey.given() || k.credential.given() || k.headerName.given() || k.prefix.given()
+	if k.keyless && !asksForKey {
+		return
+	}
+	k.sends = true
 	at, secret := k.apiKey.value, trimKey(k.apiKey.text)
 	switch {
 	case override != "":
@@ -295,29 +276,11 @@ func (d *decoder) credential(k *keyDraft) {
 // trimKey drops what a copied line or a file read into a variable brings along; no header could carry it.
 func trimKey(s string) string { return strings.Trim(s, " \t\r\n") }
 
-// headers settles the header of the credential and the further ones.
+// headers settles the further headers.
 func (d *decoder) headers(k *keyDraft) {
-	name, prefix := "x-api-key", k.prefix.text
-	if k.headerName.given() {
-		name = strings.ToLower(k.headerName.text)
-		if wrong := headerName(name); wrong != "" {
-			d.fail(k.headerName.value, "%s", wrong)
-		}
+	carriesKey := func(field string) bool {
+		return k.sends && slices.ContainsFunc(k.way.Endpoints, func(e upstream.Endpoint) bool { return e.HeaderName == field })
 	}
-	if name == "authorization" && !k.prefix.given() {
-		prefix = "Bearer "
-	}
-	wrong := anyText(prefix)
-	if name == "authorization" && wrong == "" && prefix != "" && !strings.HasSuffix(prefix, " ") {
-		wrong = "must end with a space, which parts it from the key"
-	}
-	if wrong != "" {
-		d.fail(k.prefix.value, "%s", wrong)
-	}
-	if !k.way.Passthrough {
-		k.way.HeaderName, k.way.HeaderPrefix = name, prefix
-	}
-
 	if len(k.headers) > 0 {
 		k.way.Headers = make(map[string]auth.Secret)
 	}
@@ -326,7 +289,7 @@ func (d *decoder) headers(k *keyDraft) {
 		wrong := headerName(field)
 		if _, twice := k.way.Headers[field]; twice {
 			wrong = "given twice; case does not matter in header names"
-		} else if field == k.way.HeaderName {
+		} else if carriesKey(field) {
 			wrong = "must not be set: this header carries the key"
 		}
 		if wrong != "" {
@@ -342,7 +305,8 @@ func (d *decoder) headers(k *keyDraft) {
 // disable takes a key out that is switched off or has not all it would send: "${NAME}" must never go upstream.
 func (d *decoder) disable(k *keyDraft) {
 	reason := ""
-	k.rules.Incomplete = !k.way.Passthrough && k.way.APIKey.IsZero()
+	noKey := k.sends && k.way.APIKey.IsZero()
+	k.rules.Incomplete = noKey
 	for _, m := range k.missing {
 		k.rules.Incomplete = k.rules.Incomplete || !m.moot
 		switch {
@@ -358,7 +322,7 @@ func (d *decoder) disable(k *keyDraft) {
 	switch {
 	case !k.enabled:
 		reason = "switched off in the configuration"
-	case reason == "" && !k.way.Passthrough && k.way.APIKey.IsZero():
+	case reason == "" && noKey:
 		reason = "api_key is empty"
 		if k.apiKey.given() {
 			if _, names, _ := expand(k.apiKey.node.text, d.lookup); len(names) > 0 {

@@ -3,6 +3,8 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+
+	"coding-proxy/proxy/upstream"
 )
 
 // eachUpstream reads an entry of the older upstreams: a key without limits that speaks Anthropic.
@@ -62,7 +64,7 @@ func upstreamsAsPool(keys []*keyDraft) string {
 		if k.model.given() {
 			models[k.model.written()] = k.realModel.written()
 		}
-		form.Pool.Keys = append(form.Pool.Keys, key{k.id.written(), k.provider.written(), anthropic, k.baseURL.written(), "***", models})
+		form.Pool.Keys = append(form.Pool.Keys, key{k.id.written(), k.provider.written(), upstream.Anthropic, k.baseURL.written(), "***", models})
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

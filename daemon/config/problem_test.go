@@ -28,7 +28,7 @@ func inAuth(fields string) string {
 
 func faults() []fault {
 	var all []fault
-	for _, group := range [][]fault{syntaxFaults(), shapeFaults(), valueFaults(), keyFaults(), poolFaults(), authFaults()} {
+	for _, group := range [][]fault{syntaxFaults(), shapeFaults(), valueFaults(), keyFaults(), endpointFaults(), poolFaults(), authFaults()} {
 		all = append(all, group...)
 	}
 	return all
@@ -185,8 +185,11 @@ func valueFaults() []fault {
 	}
 }
 
-// known are the providers that bring something, as messages list them.
-const known = `"anthropic", "deepseek", "doubao", "kimi", "minimax", "qwen", "xiaomi", "zhipu"`
+// The providers that bring something, as messages list them: those that speak Anthropic, and all.
+const (
+	known    = `"anthropic", "deepseek", "doubao", "kimi", "minimax", "qwen", "xiaomi", "zhipu"`
+	allKnown = `"anthropic", "deepseek", "doubao", "gemini", "kimi", "minimax", "ollama", "openai", "openrouter", "qwen", "xiaomi", "zhipu"`
+)
 
 func keyFaults() []fault {
 	const only = "; the providers that bring it are " + known
@@ -215,9 +218,9 @@ func keyFaults() []fault {
 		{"no base_url", keyOnly(`"id": "a", "provider": "antropic", "protocol": "anthropic", "api_key": "S3CR3T"`), []string{
 			"1:20: pool.keys[0]: `base_url` is required" + only}},
 		{"protocol", keyOnly(`"id": "a", "protocol": "antropic", "base_url": "https://a.example", "api_key": "S3CR3T"`), []string{
-			`2:24: pool.keys[0].protocol: must be one of "anthropic"; did you mean "anthropic"?`}},
-		{"protocol of later", inPool(`, "protocol": "openai-chat"`), []string{
-			`2:15: pool.keys[0].protocol: "openai-chat" is not supported by this version`}},
+			`2:24: pool.keys[0].protocol: must be one of "anthropic", "openai-responses", "openai-chat", "gemini"; did you mean "anthropic"?`}},
+		{"protocol that a known provider cannot speak", inPool(`, "protocol": "opena-chat"`), []string{
+			`2:15: pool.keys[0].protocol: must be one of "anthropic", "openai-responses", "openai-chat", "gemini"; did you mean "openai-chat"?`}},
 		{"credential", inPool(`, "credential": "S3CR3T"`), []string{
 			`2:17: pool.keys[0].credential: must be one of "api_key", "passthrough"`}},
 		{"credential of later", inPool(`, "credential": "oauth:S3CR3T"`), []string{
@@ -269,6 +272,49 @@ func keyFaults() []fault {
 	}
 }
 
+func endpointFaults() []fault {
+	const sayIt = "must not be set beside `endpoints`, which says it"
+	const later = "is not supported by this version"
+	return []fault{
+		{"a protocol for which the provider has no address", inPool(`, "protocol": "openai-chat"`), []string{
+			`1:20: pool.keys[0]: ` + "`base_url`" + ` is required; the providers that bring it are "ollama", "openai", "openrouter"`}},
+		{"nothing but a protocol", keyOnly(`"id": "a", "protocol": "openai-responses", "api_key": "S3CR3T"`), []string{
+			`1:20: pool.keys[0]: ` + "`base_url`" + ` is required; the providers that bring it are "openai"`}},
+		{"an address of a provider that speaks several", keyOnly(`"id": "a", "provider": "openai", "base_url": "https://a.example/v1", "api_key": "S3CR3T"`), []string{
+			"2:46: pool.keys[0].base_url: needs `protocol` beside it: this provider speaks \"openai-responses\", \"openai-chat\"; `endpoints` can name several"}},
+		{"endpoints and what they are in the place of", inPool(`, "protocol": "anthropic", "base_url": "S3CR3T", "endpoints": {"anthropic": "https://a.example"}`), []string{
+			"2:15: pool.keys[0].protocol: " + sayIt, "2:40: pool.keys[0].base_url: " + sayIt}},
+		{"no endpoints", inPool(`, "endpoints": {}`), []string{
+			"2:16: pool.keys[0].endpoints: must not be empty: the key would have no upstream; leave it out where `provider`, or `protocol` and `base_url` say it"}},
+		{"endpoints of a wrong type", inPool(`, "endpoints": ["S3CR3T"]`), []string{"2:16: pool.keys[0].endpoints: must be an object, not a list"}},
+		{"endpoints", inPool(`, "endpoints": {"openai_chat": "https://a.example", "bedrock": "S3CR3T", "gemini": "http://a.example",
+"anthropic": "https://${NO}", "openai-chat": 1, "gemini": "S3CR3T", "openai-responses": ""}`), []string{
+			`2:17: pool.keys[0].endpoints.openai_chat: name must be one of "anthropic", "openai-responses", "openai-chat", "gemini"; did you mean "openai-chat"?`,
+			`2:53: pool.keys[0].endpoints.bedrock: name must be one of "anthropic", "openai-responses", "openai-chat", "gemini"`,
+			"2:84: pool.keys[0].endpoints.gemini: must be https: over http the key is readable on the way; set `allow_http` if you want that",
+			"3:14: pool.keys[0].endpoints.anthropic: must be a URL (environment variable NO is not set)",
+			"3:46: pool.keys[0].endpoints.openai-chat: must be a string, not a number",
+			"3:49: pool.keys[0].endpoints.gemini: given twice; first in line 2",
+			"3:89: pool.keys[0].endpoints.openai-responses: must begin with https://",
+		}},
+		{"a prefix at one of the endpoints", inPool(`, "key_prefix": "Token", "endpoints": {"anthropic": "https://a.example", "openai-chat": "https://a.example"}`), []string{
+			"2:17: pool.keys[0].key_prefix: must end with a space, which parts it from the key"}},
+		{"headers that carry the key", inPool(`, "headers": {"X-Api-Key": "S3CR3T", "Authorization": "S3CR3T", "x-goog-api-key": "b"}, "endpoints": {"anthropic": "https://a.example", "openai-chat": "https://a.example"}`), []string{
+			"2:15: pool.keys[0].headers.X-Api-Key: must not be set: this header carries the key",
+			"2:38: pool.keys[0].headers.Authorization: must not be set: this header carries the key"}},
+		{"a header without a name where no key is sent", keyOnly(`"id": "a", "provider": "ollama", "headers": {"": "S3CR3T"}`), []string{
+			`2:46: pool.keys[0].headers[""]: must be a valid header name`}},
+		{"providers of later", keyOnly(`"id": "a", "provider": "copilot", "github_token": "S3CR3T"}, {"id": "b", "provider": "antigravity", "protocol": "gemini", "base_url": "https://a.example"`), []string{
+			`2:24: pool.keys[0].provider: "copilot" ` + later, "2:35: pool.keys[0].github_token: `github_token` " + later,
+			`2:86: pool.keys[1].provider: "antigravity" ` + later}},
+		{"a provider of later alone", keyOnly(`"id": "a", "provider": "copilot"`), []string{`2:24: pool.keys[0].provider: "copilot" ` + later}},
+		{"a key of a provider that asks for none", `{"pool": {"strategy": "fill-first", "keys": [
+{"id": "a", "provider": "ollama", "key_prefix": "Bearer "}, {"id": "b", "provider": "ollama", "credential": "api_key"}]}}`, []string{
+			"2:1: pool.keys[0]: `api_key` is required", "2:61: pool.keys[1]: `api_key` is required"}},
+		{"no key", keyOnly(`"id": "a", "provider": "gemini"`), []string{"1:20: pool.keys[0]: `api_key` is required"}},
+	}
+}
+
 func poolFaults() []fault {
 	key := `{"id": "a", "provider": "anthropic", "api_key": "S3CR3T"}`
 	return []fault{
@@ -289,7 +335,7 @@ func poolFaults() []fault {
 			"2:8: pool.keys[1].id: its variable PROXY_API_KEY_X_1 is also that of the id in line 1"}},
 		{"protocol of one key only", `{"pool": {"strategy": "fill-first", "keys": [` + key + `,
 {"id": "b", "provider": "house", "base_url": "https://b.example", "api_key": "S3CR3T"}]}}`, []string{
-			"2:1: pool.keys[1]: `protocol` is required; the providers that bring it are " + known}},
+			"2:1: pool.keys[1]: `protocol` is required; the providers that bring it are " + allKnown}},
 		{"weights", "{\"pool\": {\"count\": {\"input\": -1, \"outptu\": 1},\n\"rebalance_threshold\": 1.01, \"keys\": [" + key + `]}}`, []string{
 			"1:30: pool.count.input: must be between 0 and 1000",
 			`1:34: pool.count.outptu: unknown field; did you mean "output"?`,

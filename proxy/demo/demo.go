@@ -1,5 +1,6 @@
-// Package demo is a simulated Anthropic provider: an http.Handler that is as strict about requests as the real API
-// and answers what it was told to, faults included. The `demo` command, tests and benchmarks use it.
+// Package demo is a simulated provider of four dialects: an http.Handler that is as strict about requests as the real
+// APIs and answers what it was told to, faults included. The `demo` command, tests and benchmarks use it. It shares
+// no code with the product's codecs, because it checks them.
 package demo
 
 import (
@@ -20,19 +21,25 @@ type Options struct {
 	Name            string           // shows in ids, signatures and the default text; empty = "demo"
 	Keys            []string         // credentials that are accepted; empty = any, but one must be sent
 	Models          []string         // models that exist; empty = any
-	CheckSignatures bool             // refuse thinking blocks that a provider of another name has signed
+	CheckSignatures bool             // refuse reasoning that a provider of another name has signed, or that was changed or moved
 	Now             func() time.Time // nil = time.Now
+
+	Dialects         []string // anthropic, openai-chat, openai-responses, gemini; empty = all four
+	ReasoningContent bool     // chat takes reasoning_content in assistant messages, as vendors do; OpenAI refuses it
+	ReplayReasoning  bool     // chat refuses tool calls without their reasoning_content, as DeepSeek does; implies ReasoningContent
 }
 
-// Provider answers requests in the Anthropic dialect, below any path prefix.
+// Provider answers requests below any path prefix.
 type Provider struct {
 	options Options
 	log     recorder
+	grammar grammars
 
 	mu     sync.Mutex
 	steps  []Step
 	always Step
 	serial int // last number given out in an id
+	stored []storedResponse
 }
 
 // New returns a provider that answers every request with a short text.
@@ -43,7 +50,7 @@ func New(options Options) *Provider {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Provider{options: options, log: newRecorder()}
+	return &Provider{options: options, log: newRecorder(), grammar: newGrammars()}
 }
 
 // Push queues answers: each valid generate request takes the next one. A refused request takes none.
@@ -92,8 +99,7 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	end := CutByClient
 	defer func() { p.log.finish(entry, end) }() // also when a step aborts the connection
 
-	a := &answer{w: w, r: r, requestID: p.id("req"), end: &end}
-	w.Header().Set("request-id", a.requestID)
+	a := &answer{w: w, r: r, dialect: p.guess(r), requestID: p.id("req"), end: &end}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	p.log.setBody(entry, body)
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -103,57 +109,8 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client went away while it was sending
 	}
-	if refusal := p.checkHead(r.Header); refusal != nil {
-		a.refuse(refusal)
-		return
-	}
 	p.route(a, body)
-}
-
-func (p *Provider) route(a *answer, body []byte) {
-	path, method := a.r.URL.Path, a.r.Method
-	_, model, isModel := cutLast(path, "/v1/models/")
-	switch {
-	case method == http.MethodPost && strings.HasSuffix(path, "/v1/messages"):
-		p.generate(a, body)
-	case method == http.MethodPost && strings.HasSuffix(path, "/v1/messages/count_tokens"):
-		p.countTokens(a, body)
-	case method == http.MethodGet && strings.HasSuffix(path, "/v1/models"):
-		p.listModels(a)
-	case method == http.MethodGet && isModel:
-		p.showModel(a, model)
-	default:
-		a.refuse(refuse(http.StatusNotFound, "Not found"))
-	}
-}
-
-func (p *Provider) generate(a *answer, body []byte) {
-	query, refusal := p.parse(body, a.r.Header, messagesEndpoint)
-	if refusal != nil {
-		a.refuse(refusal)
-		return
-	}
-	a.step, a.query = p.next(), query
-	a.give(p.events(a.step, query))
-}
-
-func (p *Provider) countTokens(a *answer, body []byte) {
-	if _, refusal := p.parse(body, a.r.Header, countEndpoint); refusal != nil {
-		a.refuse(refusal)
-		return
-	}
-	a.json(http.StatusOK, struct {
-		InputTokens int `json:"input_tokens"`
-	}{tokens(len(body))})
 }
 
 // tokens estimates how many tokens so many bytes of text are.
 func tokens(bytes int) int { return max(1, bytes/4) }
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}

@@ -109,7 +109,7 @@ func nextFrame(reader *bufio.Reader) (f frame, err error) {
 		if err != nil {
 			return f, err
 		}
-		line = strings.TrimSuffix(line, "\n")
+		line = strings.TrimRight(line, "\r\n")
 		switch {
 		case line == "":
 			return f, nil

@@ -30,12 +30,18 @@ func describe(id string) modelInfo {
 	}
 }
 
-// models are the names in the list; a provider that takes any name shows a few.
-func (p *Provider) models() []string {
+// names are the models in a dialect's list; a provider that takes any name shows a few.
+func (p *Provider) names(dialect string) []string {
 	if len(p.options.Models) > 0 {
 		return p.options.Models
 	}
-	return []string{"claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"}
+	switch dialect {
+	case anthropic:
+		return []string{"claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5"}
+	case gemini:
+		return []string{"gemini-3.8-flash", "gemini-3.1-pro-preview", "gemini-2.5-pro"}
+	}
+	return []string{"gpt-6.2-sol", "gpt-5.5", "gpt-5"}
 }
 
 func (p *Provider) serves(model string) bool {
@@ -44,7 +50,7 @@ func (p *Provider) serves(model string) bool {
 
 // listModels answers a page of at most ?limit= models, after the one that ?after_id= names.
 func (p *Provider) listModels(a *answer) {
-	names, query := p.models(), a.r.URL.Query()
+	names, query := p.names(anthropic), a.r.URL.Query()
 	if after := query.Get("after_id"); after != "" {
 		names = names[slices.Index(names, after)+1:]
 	}

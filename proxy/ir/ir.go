@@ -1,76 +1,193 @@
-// Package ir is WHAT is said, in no one's dialect.
+// Package ir is WHAT is said, in no one's dialect: the canonical request, its blocks, the events of an answer, usage and
+// faults. Every dialect decodes to these types and encodes from them, so that n dialects need 2n halves and not n² pairs
+// (facts/protocols.md, section 5). Words for reasons, kinds of errors and efforts are Anthropic's where it has one.
 package ir
 
-import "time"
+// Role says who speaks in a turn.
+type Role uint8
 
-// Fault is an error of an upstream: what its answer, or an event of a stream, says.
-type Fault struct {
-	Status  int    // HTTP status; of an event, the one that its type stands for
-	Type    string // the dialect's word, e.g. "overloaded_error"
-	Code    string // machine-readable detail, "" where there is none
-	Message string // for matching alone: it may echo prompts and never reaches a log
-	Reset   time.Duration
-	// KeyWide says that the provider names the exhausted window as the whole account's.
-	KeyWide bool
-}
-
-// Usage is what an answer says of its tokens, as Anthropic counts: Input without cached ones, Reasoning a part of
-// Output. Known says which figures were given: absent is not zero.
-type Usage struct {
-	Input, Output, CacheCreation, CacheRead, Reasoning int64
-	Known                                              UsageFields
-}
-
-// UsageFields is a set of figures.
-type UsageFields uint8
-
-// The figures of a Usage.
+// The roles. Results of tools are blocks of a User turn, as Anthropic has them.
 const (
-	Input UsageFields = 1 << iota
-	Output
-	CacheCreation
-	CacheRead
-	Reasoning
+	User Role = iota
+	Assistant
+	System    // an instruction in the middle of the conversation; Request.System holds those before it
+	Developer // the same, where a dialect tells the two apart
 )
 
-// Merge takes over the figures that v knows: the last one given wins, nothing is added up.
-func (u *Usage) Merge(v Usage) {
-	if v.Known&Input != 0 {
-		u.Input = v.Input
-	}
-	if v.Known&Output != 0 {
-		u.Output = v.Output
-	}
-	if v.Known&CacheCreation != 0 {
-		u.CacheCreation = v.CacheCreation
-	}
-	if v.Known&CacheRead != 0 {
-		u.CacheRead = v.CacheRead
-	}
-	if v.Known&Reasoning != 0 {
-		u.Reasoning = v.Reasoning
-	}
-	u.Known |= v.Known
+// Request is a conversation that a model shall continue, and how.
+type Request struct {
+	Model  string // as the decoder found it; the target's own name is in Target
+	Stream bool
+
+	System []Block // instructions before the conversation; Text alone
+	Turns  []Turn  // as the client has them: neighbours may have one role
+	Tools  []Tool
+	Choice Choice
+	// Parallel says whether several calls in one turn are wanted; nil = not said.
+	Parallel *bool
+
+	MaxTokens   int64 // 0 = not said
+	Sampling    Sampling
+	Stop        []string
+	Format      Format
+	Reasoning   Reasoning
+	Verbosity   string // low, medium, high
+	Cache       Cache
+	User        string // the end user's or session's opaque id
+	Metadata    []byte // JSON object of strings, nil = none
+	ServiceTier string // auto, default, flex, priority, fast
+	// IncludeUsage says that the client of a Chat stream asked for the usage chunk.
+	IncludeUsage bool
+
+	Names *FieldNames // what the client calls the fields, for Lost and errors
+	Lost  []string    // the client's fields that are not kept here, by path: no other dialect can say them
 }
 
-// EventKind is what an event of a stream does.
-type EventKind uint8
+// Turn is what one side says at once.
+type Turn struct {
+	At     string // path in the client's body, e.g. "messages[3]"
+	Role   Role
+	Blocks []Block
+	Phase  string // OpenAI Responses: commentary or final_answer
+}
+
+// Sampling holds numbers as they were written, "" = not said.
+type Sampling struct {
+	Temperature, TopP, TopK, FrequencyPenalty, PresencePenalty, Seed string
+	LogitBias                                                        []byte // JSON object
+}
+
+// Choice says which tools the model may or must call.
+type Choice struct {
+	Mode  ChoiceMode
+	Names []ToolName // of ChoiceOne the one, of the others those that are allowed; nil = all
+}
+
+// ToolName names a tool of the request as the client does.
+type ToolName struct{ Namespace, Name string }
+
+// ChoiceMode is a rule for calls.
+type ChoiceMode uint8
+
+// The modes.
+const (
+	ChoiceUnset ChoiceMode = iota
+	ChoiceAuto
+	ChoiceNone
+	ChoiceRequired // some call
+	ChoiceOne      // a call of Names[0]
+)
+
+// FormatKind is the form that the answer's text must have.
+type FormatKind uint8
+
+// The forms.
+const (
+	FormatText FormatKind = iota
+	FormatJSON            // any JSON object
+	FormatSchema
+)
+
+// Format asks for structured output.
+type Format struct {
+	Kind              FormatKind
+	Name, Description string
+	Schema            []byte // JSON Schema as the client wrote it
+	Strict            *bool
+}
+
+// ReasoningMode says whether the model shall reason.
+type ReasoningMode uint8
+
+// The modes.
+const (
+	ReasoningUnset ReasoningMode = iota
+	ReasoningOff
+	ReasoningOn
+)
+
+// Reasoning controls it. Effort and Budget may both be said; see EffortOf and BudgetOf.
+type Reasoning struct {
+	Mode    ReasoningMode
+	Effort  string // minimal, low, medium, high, xhigh, max; "" = not said. None is ReasoningOff.
+	Budget  int64  // tokens; 0 = not said, -1 = as the model likes
+	Summary string // OpenAI Responses: auto, concise, detailed
+	Show    *bool  // whether the reasoning's text shall be in the answer; nil = not said
+}
+
+// Cache says what may be kept warm.
+type Cache struct {
+	Key       string     // prompt_cache_key
+	Retention string     // in_memory, 24h
+	Auto      *CacheMark // a mark on the last block that can have one
+}
+
+// CacheMark ends a prefix that shall be cached.
+type CacheMark struct {
+	TTL string // "" = the provider's default, else 5m, 1h, 30m, 12h
+}
+
+// ToolKind is what a tool is to the model.
+type ToolKind uint8
 
 // The kinds.
 const (
-	EventOther  EventKind = iota // keep-alives, starts of empty blocks, what we do not know
-	EventStart                   // the message begins
-	EventDelta                   // content
-	EventFinish                  // the stop reason is said
-	EventStop                    // the terminal event: nothing comes after it
-	EventError                   // the terminal event of a stream that failed
+	ToolFunction ToolKind = iota // arguments are a JSON object
+	ToolCustom                   // the input is free text, perhaps under a grammar
+	ToolHosted                   // the provider runs it
 )
 
-// Event is what the relay needs of an event of a stream: enough to know when the head has proved good, when the end
-// has come, and what it cost.
-type Event struct {
-	Kind       EventKind
-	Usage      Usage
-	StopReason string
-	Fault      *Fault
+// Tool is one that the model may call.
+type Tool struct {
+	At   string
+	Kind ToolKind
+	ToolName
+	Description string
+	Schema      []byte // of a function's arguments, JSON; nil = none
+	Strict      *bool
+	Grammar     []byte // of custom tools: the format object of the OpenAI dialects, flat as Responses has it; nil = text
+	// Form is the client's own kind of call that a function stands for: a typed client tool (local_shell, apply_patch,
+	// shell, …). "" for functions, "custom" for custom tools.
+	Form   string
+	Hosted Hosted
+	Cache  *CacheMark
+}
+
+// Hosted is a tool that the provider runs. WebSearch can be said in several dialects, the others in the client's alone.
+type Hosted struct {
+	Type                           string // "web_search", else the client's own word
+	AllowedDomains, BlockedDomains []string
+	Location                       []byte // user location, JSON object {type:"approximate",city,region,country,timezone}
+	MaxUses                        int64
+}
+
+// WebSearch is the Hosted.Type that more than one dialect knows.
+const WebSearch = "web_search"
+
+// Lose notes that a field of the client cannot be said.
+func (r *Request) Lose(f Field) {
+	if r.Names != nil {
+		r.LosePath(r.Names[f])
+	}
+}
+
+// LosePath notes the loss of a path, once.
+func (r *Request) LosePath(path string) {
+	if path == "" {
+		return
+	}
+	for _, p := range r.Lost {
+		if p == path {
+			return
+		}
+	}
+	r.Lost = append(r.Lost, path)
+}
+
+// Name is what the client calls the field.
+func (r *Request) Name(f Field) string {
+	if r.Names == nil || r.Names[f] == "" {
+		return "request"
+	}
+	return r.Names[f]
 }

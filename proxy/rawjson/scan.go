@@ -92,20 +92,6 @@ func Get(b []byte, key string) []byte {
 
 var errFound = errors.New("found")
 
-// String decodes a raw string value; ok is false when raw is no JSON string.
-func String(raw []byte) (s string, ok bool) {
-	if len(raw) < 2 || raw[0] != '"' {
-		return "", false
-	}
-	if inner := raw[1 : len(raw)-1]; plain(inner) {
-		return string(inner), true
-	}
-	if json.Unmarshal(raw, &s) != nil {
-		return "", false
-	}
-	return s, true
-}
-
 // Int decodes a raw number as a whole number; null, fractions and everything else give ok false.
 func Int(raw []byte) (n int64, ok bool) {
 	if len(raw) == 0 || len(raw) > 19 {
@@ -130,38 +116,14 @@ func Int(raw []byte) (n int64, ok bool) {
 	return n, n >= 0 == (raw[0] != '-') || n == 0
 }
 
-// AppendString appends s as a JSON string. Unlike encoding/json it leaves <, > and & alone.
-func AppendString(dst []byte, s string) []byte {
-	if plain([]byte(s)) {
-		dst = append(dst, '"')
-		dst = append(dst, s...)
-		return append(dst, '"')
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string cannot fail
-	return append(dst, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...)
-}
-
-// plain reports whether s stands for itself between quotes: printable ASCII without quote and backslash.
-func plain[T string | []byte](s T) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 func unquoteKey(quoted []byte) ([]byte, error) {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner, nil
 	}
-	var s string
-	if err := json.Unmarshal(quoted, &s); err != nil {
-		return nil, err
+	s, ok := String(quoted)
+	if !ok {
+		return nil, ErrSyntax
 	}
 	return []byte(s), nil
 }
@@ -180,17 +142,21 @@ func end(b []byte, i int) error {
 	return nil
 }
 
-// skipString returns the offset after the string whose opening quote is at i.
+// skipString returns the offset after the string whose opening quote is at i. Of the texts that are long, few bytes are
+// quotes: the search for them pays, as no other way to look for escapes does.
 func skipString(b []byte, i int) (int, error) {
 	start := i + 1
 	for at := start; ; {
 		j := bytes.IndexByte(b[at:], '"')
 		if j < 0 {
-			return 0, syntax(i, "string without end")
+			return 0, syntax(len(b), "string without end")
 		}
 		at += j
-		backslashes := 0
-		for k := at - 1; k >= start && b[k] == '\\'; k-- {
+		if at == start || b[at-1] != '\\' {
+			return at + 1, nil
+		}
+		backslashes := 1
+		for k := at - 2; k >= start && b[k] == '\\'; k-- {
 			backslashes++
 		}
 		at++

@@ -24,6 +24,11 @@ func Next(b []byte) int {
 	return i + 2
 }
 
+// HasBlank reports whether an event may end in b: whether two line ends follow each other.
+func HasBlank(b []byte) bool {
+	return bytes.Contains(b, []byte("\n\n")) || bytes.Contains(b, []byte("\n\r")) || bytes.Contains(b, []byte("\r\r"))
+}
+
 func nextByLine(b []byte) int {
 	for at := 0; at < len(b); {
 		n, end := line(b[at:])

@@ -15,6 +15,7 @@ const minSecret = 8
 // Upstream builds requests to one provider with one credential. It never changes.
 type Upstream struct {
 	opt        Options
+	endpoints  []Endpoint // in the order of Protocols, header names canonical
 	dropFields map[string]bool
 	dropBetas  map[string]bool
 	secrets    [][]byte
@@ -22,8 +23,7 @@ type Upstream struct {
 
 // New returns the upstream of a key.
 func New(o Options) *Upstream {
-	o.HeaderName = textproto.CanonicalMIMEHeaderKey(o.HeaderName)
-	u := &Upstream{opt: o, dropFields: set(o.DropFields), dropBetas: set(o.DropBetas)}
+	u := &Upstream{opt: o, endpoints: canonical(o.Endpoints), dropFields: set(o.DropFields), dropBetas: set(o.DropBetas)}
 	if s := o.APIKey.Reveal(); len(s) >= minSecret {
 		u.secrets = append(u.secrets, []byte(s))
 	}
@@ -35,6 +35,14 @@ func New(o Options) *Upstream {
 	// One secret may hold another: the longer one goes first.
 	slices.SortFunc(u.secrets, func(a, b []byte) int { return len(b) - len(a) })
 	return u
+}
+
+func canonical(endpoints []Endpoint) []Endpoint {
+	out := slices.Clone(endpoints)
+	for i := range out {
+		out[i].HeaderName = textproto.CanonicalMIMEHeaderKey(out[i].HeaderName)
+	}
+	return out
 }
 
 // holdsSecret reports whether a configured header may hold key material: all but those whose values are public.
@@ -63,41 +71,82 @@ func (u *Upstream) Passthrough() bool { return u.opt.Passthrough }
 // DropFields are the top-level body fields to leave out, nil for none.
 func (u *Upstream) DropFields() map[string]bool { return u.dropFields }
 
-// URL joins the base URL with a request's escaped path and its query. A version segment that both have is not doubled.
-func (u *Upstream) URL(path, query string) *url.URL {
-	out := *u.opt.BaseURL
-	base := strings.TrimSuffix(out.EscapedPath(), "/")
-	if i := strings.LastIndexByte(base, '/'); i >= 0 && isVersion(base[i+1:]) && strings.HasPrefix(path, base[i:]+"/") {
-		base = base[:i]
+// Speaks reports whether the provider speaks a dialect itself, so that nothing need be converted.
+func (u *Upstream) Speaks(dialect string) bool {
+	return slices.ContainsFunc(u.endpoints, func(e Endpoint) bool { return e.Protocol == dialect })
+}
+
+// Endpoint is where a client of a dialect is served: where that is spoken, else at the first one.
+// It is never nil, and not to be changed.
+func (u *Upstream) Endpoint(dialect string) *Endpoint {
+	for i := range u.endpoints {
+		if u.endpoints[i].Protocol == dialect {
+			return &u.endpoints[i]
+		}
 	}
-	out.Path, out.RawPath = base+path, ""
-	if plain, err := url.PathUnescape(out.Path); err == nil && plain != out.Path {
-		out.Path, out.RawPath = plain, out.Path
+	return &u.endpoints[0]
+}
+
+// URL joins an endpoint's base URL with a request's escaped path and its query. A base that ends in a version, as those
+// of OpenAI's kind do, stands for the path's own, whichever that is.
+func (u *Upstream) URL(e *Endpoint, path, query string) *url.URL {
+	out := *e.BaseURL
+	base := strings.TrimSuffix(out.EscapedPath(), "/")
+	if holdsVersion(base, e.Protocol == OpenAIChat || e.Protocol == OpenAIResponses) {
+		path = withoutVersion(path)
+	}
+	out.Path, out.RawPath = base+path, base+path // RawPath keeps the escapes as they came
+	if plain, err := url.PathUnescape(out.RawPath); err == nil {
+		out.Path = plain
 	}
 	out.RawQuery = query
 	return &out
 }
 
-func isVersion(segment string) bool {
-	return len(segment) >= 2 && segment[0] == 'v' && segment[1] >= '0' && segment[1] <= '9'
+// holdsVersion reports whether a base path ends in a version, or has one anywhere: bases for OpenAI's clients are complete,
+// like https://generativelanguage.googleapis.com/v1beta/openai.
+func holdsVersion(base string, anywhere bool) bool {
+	segments := strings.Split(base, "/")
+	if !anywhere {
+		segments = segments[len(segments)-1:]
+	}
+	return slices.ContainsFunc(segments, isVersion)
 }
 
-// SetHeaders puts the key's credential and configured headers into h, which must hold no credential but the
-// client's own for a passthrough key.
-func (u *Upstream) SetHeaders(h http.Header) {
+// withoutVersion leaves a path's first segment out if it is a version and not the whole path.
+func withoutVersion(path string) string {
+	first, rest, more := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !more || !isVersion(first) {
+		return path
+	}
+	return "/" + rest
+}
+
+// isVersion takes v1, v4, v1beta, v1.1; a colon, as in v1internal:generateContent, makes it a call.
+func isVersion(segment string) bool {
+	if len(segment) < 2 || segment[0] != 'v' || segment[1] < '0' || segment[1] > '9' {
+		return false
+	}
+	return strings.Trim(segment, "abcdefghijklmnopqrstuvwxyz0123456789.") == ""
+}
+
+// SetHeaders puts the key's credential for an endpoint and its configured headers into h, which must hold no credential
+// but the client's own for a passthrough key.
+func (u *Upstream) SetHeaders(h http.Header, e *Endpoint) {
 	h["Accept-Encoding"] = []string{"identity"}
-	if len(u.dropBetas) > 0 {
+	merges := e.Protocol == Anthropic // elsewhere anthropic-beta is a header like any other
+	if merges && len(u.dropBetas) > 0 {
 		u.keepBetas(h)
 	}
 	for name, v := range u.opt.Headers {
-		if strings.EqualFold(name, "anthropic-beta") {
+		if merges && strings.EqualFold(name, betaHeader) {
 			mergeBetas(h, v.Reveal())
 			continue
 		}
 		h.Set(name, v.Reveal())
 	}
-	if !u.opt.Passthrough {
-		h[u.opt.HeaderName] = []string{u.opt.HeaderPrefix + u.opt.APIKey.Reveal()}
+	if !u.opt.Passthrough && e.HeaderName != "" {
+		h[e.HeaderName] = []string{e.HeaderPrefix + u.opt.APIKey.Reveal()}
 	}
 }
 

@@ -2,7 +2,7 @@ package anthropic
 
 import (
 	"net/http"
-	"strconv"
+	"strings"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -19,8 +19,8 @@ var types = [...]struct {
 	{500, "api_error"}, {504, "timeout_error"}, {529, "overloaded_error"},
 }
 
-// StatusOf returns the status that an error type stands for, 500 for an unknown one.
-func StatusOf(errorType string) int {
+// statusOf returns the status that an error type stands for, 500 for an unknown one.
+func statusOf(errorType string) int {
 	for _, t := range types {
 		if t.name == errorType {
 			return t.status
@@ -29,9 +29,9 @@ func StatusOf(errorType string) int {
 	return http.StatusInternalServerError
 }
 
-// Fault reads an error body or the data of an error event. What is no error envelope gives a fault with nothing but
-// the status.
-func Fault(status int, body []byte) ir.Fault {
+// fault reads an error body or the data of an error event (status 0: the one that its type stands for). What is no error
+// envelope gives a fault with nothing but the status and its kind.
+func fault(status int, body []byte) ir.Fault {
 	f := ir.Fault{Status: status}
 	e := rawjson.Get(body, "error")
 	f.Type, _ = rawjson.String(rawjson.Get(e, "type"))
@@ -46,64 +46,81 @@ func Fault(status int, body []byte) ir.Fault {
 	if f.Message == "" {
 		f.Message, _ = rawjson.String(rawjson.Get(body, "message"))
 	}
+	if f.Status == 0 {
+		f.Status = statusOf(f.Type)
+	}
+	if f.Kind = f.Type; !isType(f.Kind) {
+		f.Kind = ir.KindOf(f.Status)
+	}
 	return f
 }
 
-// AppendError appends an error body.
-func AppendError(dst []byte, errorType, message, requestID string) []byte {
+func isType(word string) bool {
+	for _, t := range types {
+		if t.name == word {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOf is the type under which a fault is told: our types are the canonical kinds.
+func kindOf(f *ir.Fault) string {
+	if f.Kind != "" {
+		return f.Kind
+	}
+	return ir.KindOf(f.Status)
+}
+
+// status is a fault's status for our clients: 503 stays what it is, they know both it and 529.
+func status(f *ir.Fault) int {
+	if f.Status >= 400 && f.Status <= 599 {
+		return f.Status
+	}
+	return statusOf(kindOf(f))
+}
+
+// tooLong are the words by which Claude Code knows that it must compact: it tries nothing else then.
+const tooLong = "prompt is too long"
+
+// appendFault appends the body that tells a fault.
+func appendFault(dst []byte, f *ir.Fault, trace string) []byte {
+	return appendError(dst, kindOf(f), messageOf(f), trace)
+}
+
+func messageOf(f *ir.Fault) string {
+	switch {
+	case f.Code != ir.CodeTooLong || strings.Contains(strings.ToLower(f.Message), tooLong):
+		return f.Message
+	case f.Message == "":
+		return tooLong
+	}
+	return tooLong + ": " + f.Message
+}
+
+// appendError appends an error body.
+func appendError(dst []byte, errorType, message, requestID string) []byte {
 	dst = append(dst, `{"type":"error","error":{"type":`...)
 	dst = rawjson.AppendString(dst, errorType)
 	dst = append(dst, `,"message":`...)
 	dst = rawjson.AppendString(dst, message)
-	dst = append(dst, `},"request_id":`...)
-	dst = rawjson.AppendString(dst, requestID)
+	dst = append(dst, '}')
+	if requestID != "" {
+		dst = append(dst, `,"request_id":`...)
+		dst = rawjson.AppendString(dst, requestID)
+	}
 	return append(dst, '}')
 }
 
-// AppendErrorEvent appends the event that ends a broken stream.
-func AppendErrorEvent(dst []byte, errorType, message, requestID string) []byte {
-	return sse.Append(dst, "error", AppendError(nil, errorType, message, requestID))
+// appendErrorEvent appends the event that ends a broken stream.
+func appendErrorEvent(dst []byte, errorType, message, requestID string) []byte {
+	return sse.Append(dst, "error", appendError(nil, errorType, message, requestID))
 }
 
-// Ping is a keep-alive between two events of a message; before message_start it is a comment.
-func Ping(started bool) []byte {
+// ping is a keep-alive between two events of a message; before message_start it is a comment.
+func ping(started bool) []byte {
 	if started {
 		return []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n")
 	}
 	return []byte(": keep-alive\n\n")
-}
-
-// AppendMessage appends a whole answer with one text, as one body or as a stream of events.
-func AppendMessage(dst []byte, id, model, text string, input, output int64, stream bool) []byte {
-	usage := func(b []byte) []byte {
-		b = append(b, `"usage":{"input_tokens":`...)
-		b = strconv.AppendInt(b, input, 10)
-		b = append(b, `,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":`...)
-		b = strconv.AppendInt(b, output, 10)
-		return append(b, '}')
-	}
-	head := func(b []byte, content, stop string) []byte {
-		b = append(b, `{"id":`...)
-		b = rawjson.AppendString(b, id)
-		b = append(b, `,"type":"message","role":"assistant","model":`...)
-		b = rawjson.AppendString(b, model)
-		b = append(b, `,"content":`...)
-		b = append(b, content...)
-		b = append(b, `,"stop_reason":`...)
-		b = append(b, stop...)
-		b = append(b, `,"stop_sequence":null,`...)
-		return append(usage(b), '}')
-	}
-	quoted := string(rawjson.AppendString(nil, text))
-	if !stream {
-		return head(dst, `[{"type":"text","text":`+quoted+`}]`, `"max_tokens"`)
-	}
-	start := append(head([]byte(`{"type":"message_start","message":`), `[]`, `null`), '}')
-	dst = sse.Append(dst, "message_start", start)
-	dst = sse.Append(dst, "content_block_start", []byte(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`))
-	dst = sse.Append(dst, "content_block_delta", []byte(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":`+quoted+`}}`))
-	dst = sse.Append(dst, "content_block_stop", []byte(`{"type":"content_block_stop","index":0}`))
-	end := append(usage([]byte(`{"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null},`)), '}')
-	dst = sse.Append(dst, "message_delta", end)
-	return sse.Append(dst, "message_stop", []byte(`{"type":"message_stop"}`))
 }

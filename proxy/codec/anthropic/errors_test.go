@@ -39,8 +39,11 @@ func TestFault(t *testing.T) {
 	for _, tc := range faults {
 		for _, status := range []int{400, 429, 529} {
 			want := tc.want
-			want.Status = status
-			if got := Fault(status, []byte(tc.body)); got != want {
+			want.Status, want.Kind = status, ir.KindOf(status)
+			if want.Type == ir.KindRate || want.Type == ir.KindInvalid {
+				want.Kind = want.Type
+			}
+			if got := fault(status, []byte(tc.body)); got != want {
 				t.Errorf("%s: %+v, want %+v", tc.name, got, want)
 			}
 		}
@@ -50,7 +53,7 @@ func TestFault(t *testing.T) {
 // What we append reads back as what was meant, whatever the texts hold.
 func TestAppendedErrorsReadBack(t *testing.T) {
 	for _, message := range []string{"", "plain", `a "quoted" \ one`, "two\nlines\r\n\r\ndata: x", "你好 🎉 \u2028", "<script>&amp;", "\x00\x1f\x7f", "broken \xff utf-8"} {
-		body := AppendError([]byte("before"), "api_error", message, "trace-1")
+		body := appendError([]byte("before"), "api_error", message, "trace-1")
 		if !strings.HasPrefix(string(body), "before{") {
 			t.Fatalf("%q", body)
 		}
@@ -67,11 +70,11 @@ func TestAppendedErrorsReadBack(t *testing.T) {
 		if e.Error.Message != want {
 			t.Errorf("message %q, want %q", e.Error.Message, want)
 		}
-		frame := AppendErrorEvent(nil, "overloaded_error", message, "trace-1")
+		frame := appendErrorEvent(nil, "overloaded_error", message, "trace-1")
 		if sse.Next(frame) != len(frame) {
 			t.Errorf("%q is not one event", frame)
 		}
-		if got := Event(frame); got.Kind != ir.EventError || *got.Fault != (ir.Fault{Status: 529, Type: "overloaded_error", Message: want}) {
+		if got := mark(frame); got.Kind != ir.MarkError || *got.Fault != (ir.Fault{Status: 529, Kind: ir.KindOverloaded, Type: "overloaded_error", Message: want}) {
 			t.Errorf("%q: %+v", frame, got.Fault)
 		}
 	}
@@ -81,53 +84,35 @@ func TestAppendedErrorsReadBack(t *testing.T) {
 // that comes first.
 func TestPing(t *testing.T) {
 	for _, started := range []bool{false, true} {
-		p := Ping(started)
-		if sse.Next(p) != len(p) || Event(p) != (ir.Event{}) || strings.HasPrefix(string(p), ":") == started {
+		p := ping(started)
+		if sse.Next(p) != len(p) || mark(p) != (ir.Mark{}) || strings.HasPrefix(string(p), ":") == started {
 			t.Errorf("started %v: %q", started, p)
 		}
 	}
 }
 
-// The answer that is made here: as a whole body and as a stream, with the same figures.
-func TestAppendMessage(t *testing.T) {
-	const text = "OK \"you\"\n你"
-	body := AppendMessage(nil, "msg_1", "claude-x", text, 12, 1, false)
-	var m struct {
-		ID, Type, Role, Model string
-		Content               []struct{ Type, Text string }
-		StopReason            string `json:"stop_reason"`
-		Usage                 json.RawMessage
-	}
-	if err := json.Unmarshal(body, &m); err != nil {
-		t.Fatalf("%s: %v", body, err)
-	}
-	if m.ID != "msg_1" || m.Type != "message" || m.Role != "assistant" || m.Model != "claude-x" || len(m.Content) != 1 || m.Content[0].Type != "text" ||
-		m.Content[0].Text != text || m.StopReason != "max_tokens" {
-		t.Errorf("%+v", m)
-	}
-	want := ir.Usage{Input: 12, Output: 1, Known: ir.Input | ir.Output | ir.CacheCreation | ir.CacheRead}
-	if got := Usage(m.Usage); got != want {
-		t.Errorf("usage %+v", got)
-	}
-
-	stream := AppendMessage(nil, "msg_1", "claude-x", text, 12, 1, true)
-	var kinds []ir.EventKind
-	var usage ir.Usage
-	for len(stream) > 0 {
-		n := sse.Next(stream)
-		if n == 0 {
-			t.Fatalf("rest %q", stream)
+// Faults of other dialects as our clients hear them.
+func TestFaultsForClients(t *testing.T) {
+	for _, tc := range []struct {
+		f      ir.Fault
+		status int
+		body   string
+	}{
+		{ir.Fault{Status: 429, Kind: ir.KindBilling, Type: "insufficient_quota", Message: "m"}, 429, `{"type":"error","error":{"type":"billing_error","message":"m"},"request_id":"t"}`},
+		{ir.Fault{Status: 503, Kind: ir.KindOverloaded}, 503, `{"type":"error","error":{"type":"overloaded_error","message":""},"request_id":"t"}`},
+		{ir.Fault{Status: 529}, 529, `{"type":"error","error":{"type":"overloaded_error","message":""},"request_id":"t"}`},
+		{ir.Fault{Kind: ir.KindTimeout}, 504, `{"type":"error","error":{"type":"timeout_error","message":""},"request_id":"t"}`},
+		{ir.Fault{Status: 200}, 500, `{"type":"error","error":{"type":"api_error","message":""},"request_id":"t"}`},
+		{ir.Fault{Status: 400, Code: ir.CodeTooLong, Message: "128k is the limit"}, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 128k is the limit"},"request_id":"t"}`},
+		{ir.Fault{Status: 400, Code: ir.CodeTooLong, Message: "Prompt is too long: 5 > 4"}, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"Prompt is too long: 5 > 4"},"request_id":"t"}`},
+		{ir.Fault{Status: 400, Code: ir.CodeTooLong}, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"},"request_id":"t"}`},
+	} {
+		d := Dialect()
+		if got := d.Status(&tc.f); got != tc.status {
+			t.Errorf("%+v: status %d", tc.f, got)
 		}
-		_, data := sse.Parse(stream[:n])
-		if !json.Valid(data) {
-			t.Errorf("%s", data)
+		if got := string(d.AppendError(nil, &tc.f, "t")); got != tc.body {
+			t.Errorf("%s, want %s", got, tc.body)
 		}
-		e := Event(stream[:n])
-		kinds = append(kinds, e.Kind)
-		usage.Merge(e.Usage)
-		stream = stream[n:]
-	}
-	if usage != want || len(kinds) != 6 || kinds[0] != ir.EventStart || kinds[2] != ir.EventDelta || kinds[4] != ir.EventFinish || kinds[5] != ir.EventStop {
-		t.Errorf("kinds %v, usage %+v", kinds, usage)
 	}
 }

@@ -7,52 +7,70 @@ import (
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
-	"coding-proxy/proxy/sse"
 )
 
 // deltaLine is how the bulk of every stream begins. Such an event holds no usage, so nothing of it is decoded.
 var deltaLine = []byte("event: content_block_delta\n")
 
-// IsDelta reports whether an event is plainly content that holds no usage: Event need not be asked.
-func IsDelta(raw []byte) bool { return bytes.HasPrefix(raw, deltaLine) }
+// isDelta reports whether an event is plainly content that holds no usage: the tap need not be asked.
+func isDelta(raw []byte) bool { return bytes.HasPrefix(raw, deltaLine) }
 
-// Event tells what a whole event of a stream means.
-func Event(raw []byte) ir.Event {
-	if IsDelta(raw) {
-		return ir.Event{Kind: ir.EventDelta}
-	}
-	name, data := sse.Parse(raw)
-	if len(name) == 0 { // the official SDK passes over frames without a name; others read the type
+// eventName is the event's name. The official SDK passes over frames without one; others read the type.
+func eventName(name, data []byte) []byte {
+	if len(name) == 0 {
 		s, _ := rawjson.String(rawjson.Get(data, "type"))
 		name = []byte(s)
 	}
-	switch string(name) {
+	return name
+}
+
+// tap reads a stream on the side. It need remember nothing.
+type tap struct{}
+
+// Mark implements ir.Tap. Deltas count as content unless they are plainly empty: providers begin streams with such.
+func (tap) Mark(name, data []byte) ir.Mark {
+	switch string(eventName(name, data)) {
 	case "content_block_delta":
-		return ir.Event{Kind: ir.EventDelta}
+		if carries(data) {
+			return ir.Mark{Kind: ir.MarkDelta, Content: true}
+		}
 	case "content_block_start":
-		return ir.Event{Kind: blockKind(rawjson.Get(data, "content_block"))}
+		if kind := blockKind(rawjson.Get(data, "content_block")); kind == ir.MarkDelta {
+			return ir.Mark{Kind: kind, Content: true}
+		}
 	case "message_start":
-		return ir.Event{Kind: ir.EventStart, Usage: Usage(rawjson.Get(rawjson.Get(data, "message"), "usage"))}
+		return ir.Mark{Kind: ir.MarkStart, Usage: usageOf(rawjson.Get(rawjson.Get(data, "message"), "usage"))}
 	case "message_delta":
-		e := ir.Event{Usage: Usage(rawjson.Get(data, "usage"))}
+		e := ir.Mark{Usage: usageOf(rawjson.Get(data, "usage"))}
 		if s, ok := rawjson.String(rawjson.Get(rawjson.Get(data, "delta"), "stop_reason")); ok {
-			e.Kind, e.StopReason = ir.EventFinish, s
+			e.Kind, e.StopReason = ir.MarkFinish, s
 		}
 		return e
 	case "message_stop":
-		return ir.Event{Kind: ir.EventStop}
+		return ir.Mark{Kind: ir.MarkStop}
 	case "error":
-		f := Fault(0, data)
-		f.Status = StatusOf(f.Type)
-		return ir.Event{Kind: ir.EventError, Fault: &f}
+		f := fault(0, data)
+		return ir.Mark{Kind: ir.MarkError, Fault: &f}
 	}
-	return ir.Event{}
+	return ir.Mark{}
 }
 
-// CarriesContent reports whether an event that Event took for content has any: providers begin streams with empty
-// deltas.
-func CarriesContent(event []byte) bool {
-	_, data := sse.Parse(event)
+// Break implements ir.Tap.
+func (tap) Break(dst []byte, f *ir.Fault, trace string) []byte {
+	return appendErrorEvent(dst, kindOf(f), messageOf(f), trace)
+}
+
+// Finish implements ir.Tap: an end that nobody has announced is a break.
+func (tap) Finish([]byte) ([]byte, string) { return nil, "" }
+
+// plain reads usage and stop reason of a plain answer.
+func plain(value func(name string) []byte) (ir.Usage, string) {
+	stop, _ := rawjson.String(value("stop_reason"))
+	return usageOf(value("usage")), stop
+}
+
+// carries reports whether the data of a delta hold anything: providers begin streams with empty ones.
+func carries(data []byte) bool {
 	delta := rawjson.Get(data, "delta")
 	if delta == nil {
 		return true // the start of a block that is content
@@ -67,21 +85,21 @@ func CarriesContent(event []byte) bool {
 
 // blockKind tells whether the start of a block is content already: empty text and thinking blocks are not, a tool's
 // name and results that arrive whole are.
-func blockKind(block []byte) ir.EventKind {
+func blockKind(block []byte) ir.MarkKind {
 	switch t, _ := rawjson.String(rawjson.Get(block, "type")); t {
 	case "text", "thinking":
 		if s, _ := rawjson.String(rawjson.Get(block, t)); s == "" {
-			return ir.EventOther
+			return ir.MarkOther
 		}
 	case "":
-		return ir.EventOther
+		return ir.MarkOther
 	}
-	return ir.EventDelta
+	return ir.MarkDelta
 }
 
-// Usage reads a usage object, also with the names that compatible providers use. Null, absent and negative figures
+// usageOf reads a usage object, also with the names that compatible providers use. Null, absent and negative figures
 // are not known.
-func Usage(raw []byte) ir.Usage {
+func usageOf(raw []byte) ir.Usage {
 	var u ir.Usage
 	var prompt, cache5m, cache1h int64 = -1, -1, -1
 	set := func(field ir.UsageFields, to *int64, value []byte) {
@@ -94,32 +112,32 @@ func Usage(raw []byte) ir.Usage {
 		v := f.Value(raw)
 		switch string(key) {
 		case "input_tokens":
-			set(ir.Input, &u.Input, v)
+			set(ir.UsageInput, &u.Input, v)
 		case "prompt_tokens": // includes the cached ones
 			set(0, &prompt, v)
 		case "output_tokens", "completion_tokens":
-			set(ir.Output, &u.Output, v)
+			set(ir.UsageOutput, &u.Output, v)
 		case "cache_creation_input_tokens", "cache_creation_tokens":
-			set(ir.CacheCreation, &u.CacheCreation, v)
+			set(ir.UsageCacheCreation, &u.CacheCreation, v)
 		case "cache_read_input_tokens", "cache_read_tokens", "prompt_cache_hit_tokens":
-			set(ir.CacheRead, &u.CacheRead, v)
+			set(ir.UsageCacheRead, &u.CacheRead, v)
 		case "cache_creation":
 			set(0, &cache5m, rawjson.Get(v, "ephemeral_5m_input_tokens"))
 			set(0, &cache1h, rawjson.Get(v, "ephemeral_1h_input_tokens"))
 		case "output_tokens_details":
-			set(ir.Reasoning, &u.Reasoning, rawjson.Get(v, "thinking_tokens"))
+			set(ir.UsageReasoning, &u.Reasoning, rawjson.Get(v, "thinking_tokens"))
 		}
 		return nil
 	})
-	if u.Known&ir.Input == 0 && prompt >= 0 {
+	if u.Known&ir.UsageInput == 0 && prompt >= 0 {
 		u.Input = max(0, prompt-u.CacheRead)
-		u.Known |= ir.Input
+		u.Known |= ir.UsageInput
 	}
-	if u.Known&ir.CacheCreation == 0 && (cache5m >= 0 || cache1h >= 0) {
+	if u.Known&ir.UsageCacheCreation == 0 && (cache5m >= 0 || cache1h >= 0) {
 		if u.CacheCreation = max(cache5m, 0) + max(cache1h, 0); u.CacheCreation < 0 {
 			u.CacheCreation = math.MaxInt64
 		}
-		u.Known |= ir.CacheCreation
+		u.Known |= ir.UsageCacheCreation
 	}
 	return u
 }

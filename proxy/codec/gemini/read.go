@@ -1,0 +1,162 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"coding-proxy/proxy/ir"
+	"coding-proxy/proxy/rawjson"
+)
+
+// The readers of values below refuse a wrong type. What they return lives on in memory of its own.
+
+func isNull(v []byte) bool { return len(v) == 0 || v[0] == 'n' }
+
+func isObject(v []byte) bool { return len(v) > 0 && v[0] == '{' }
+
+func isArray(v []byte) bool { return len(v) > 0 && v[0] == '[' }
+
+// camel is a member's name as proto3 JSON writes it: it reads max_output_tokens, too.
+func camel(key []byte) []byte {
+	if bytes.IndexByte(key, '_') <= 0 {
+		return key
+	}
+	out := make([]byte, 0, len(key))
+	for i := 0; i < len(key); i++ {
+		if key[i] == '_' && i+1 < len(key) && key[i+1] >= 'a' && key[i+1] <= 'z' {
+			i++
+			out = append(out, key[i]-'a'+'A')
+			continue
+		}
+		out = append(out, key[i])
+	}
+	return out
+}
+
+// object walks the members of an object that are not null, by their names in camel case.
+func object(v []byte, at string, visit func(key, v []byte) error) error {
+	if !isObject(v) {
+		return ir.Refuse(pathOr(at), "must be an object")
+	}
+	return rawjson.Walk(v, func(key []byte, f rawjson.Field) error {
+		if value := f.Value(v); !isNull(value) {
+			return visit(camel(key), value)
+		}
+		return nil
+	})
+}
+
+func pathOr(at string) string {
+	if at == "" {
+		return "request"
+	}
+	return at
+}
+
+// array walks the elements of an array that are not null.
+func array(v []byte, at string, visit func(i int, v []byte) error) error {
+	if !isArray(v) {
+		return ir.Refuse(at, "must be an array")
+	}
+	return rawjson.Elements(v, func(i int, value []byte) error {
+		if isNull(value) {
+			return nil
+		}
+		return visit(i, value)
+	})
+}
+
+// element is the path of an array's element.
+func element(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
+
+func text(v []byte, at string, to *string) error {
+	s, ok := rawjson.String(v)
+	if !ok {
+		return ir.Refuse(at, "must be a string")
+	}
+	*to = s
+	return nil
+}
+
+func boolean(v []byte, at string, to *bool) error {
+	switch string(v) {
+	case "true":
+		*to = true
+	case "false":
+		*to = false
+	default:
+		return ir.Refuse(at, "must be true or false")
+	}
+	return nil
+}
+
+// numeral is a number as it is written; proto3 JSON takes it in quotes, too.
+func numeral(v []byte) (string, bool) {
+	s := string(v)
+	if len(v) > 0 && v[0] == '"' {
+		s, _ = rawjson.String(v)
+	}
+	if s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || !json.Valid([]byte(s)) {
+		return "", false
+	}
+	return s, true
+}
+
+func number(v []byte, at string, to *string) error {
+	s, ok := numeral(v)
+	if !ok {
+		return ir.Refuse(at, "must be a number")
+	}
+	*to = s
+	return nil
+}
+
+// whole reads an int64: 7, "7" or 7.0.
+func whole(v []byte, at string, to *int64) error {
+	s, ok := numeral(v)
+	if !ok {
+		return ir.Refuse(at, "must be a whole number")
+	}
+	if n, ok := rawjson.Int([]byte(s)); ok {
+		*to = n
+		return nil
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return ir.Refuse(at, "must be a whole number")
+	}
+	*to = int64(f)
+	return nil
+}
+
+// texts reads an array of strings.
+func texts(v []byte, at string, to *[]string) error {
+	return array(v, at, func(i int, v []byte) error {
+		var s string
+		err := text(v, element(at, i), &s)
+		*to = append(*to, s)
+		return err
+	})
+}
+
+// standard is base64 in the standard alphabet, padded and in one line: clients may write the URL's, or wrap it.
+func standard(data string) string {
+	if strings.ContainsAny(data, "-_\r\n") {
+		data = strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "").Replace(data)
+	}
+	if n := len(data) % 4; n > 1 && !strings.HasSuffix(data, "=") {
+		data += "=="[:4-n]
+	}
+	return data
+}
+
+// unseal reads a signature of a client's history.
+func unseal(signature string) ir.State {
+	if s := ir.Unseal(standard(signature)); s.Owner != "" {
+		return s
+	}
+	return ir.State{Data: signature}
+}
