@@ -20,7 +20,7 @@ const (
 
 func allDialects() []string { return []string{claude, chat, responses, gemini} }
 
-// models is a name in each dialect's own manner. Each provider takes any.
+// modelOf is a model name in a dialect's own manner. Each simulated provider takes any.
 func modelOf(dialect string) string {
 	switch dialect {
 	case claude:

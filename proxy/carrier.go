@@ -47,11 +47,22 @@ func uncarry(r *ir.Request) {
 			}
 			t.Blocks[j].State = nil
 			if !holdsState(t.Blocks, thinking.State) {
-				t.Blocks = append(append(append([]ir.Block(nil), t.Blocks[:j]...), thinking), t.Blocks[j:]...)
-				j++
+				before := withoutCopy(t.Blocks[:j], thinking.Text)
+				t.Blocks = append(append(before, thinking), t.Blocks[j:]...)
+				j = len(before) + 1
 			}
 		}
 	}
+}
+
+// withoutCopy returns the blocks without a copy of the reasoning whose signature the client has dropped.
+func withoutCopy(blocks []ir.Block, text string) (kept []ir.Block) {
+	for _, b := range blocks {
+		if b.Kind != ir.Thinking || b.Text != text || b.State != nil && b.State.Owner != "" {
+			kept = append(kept, b)
+		}
+	}
+	return kept
 }
 
 // holdsState reports whether reasoning with that very state is among the blocks.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -30,11 +31,12 @@ import (
 
 const (
 	e2eInside     = "CODING_PROXY_E2E_INSIDE" // set in the test process that was moved into a network namespace
+	e2eKeep       = "CODING_PROXY_E2E_KEEP"   // a folder for the bodies that the providers receive, for who looks for a fault
 	e2eCallerKey  = "proxy-key-laptop-0001"
 	e2eModel      = "claude-opus-5-5"
 	e2ePrompt     = "Greet the zebra." // neither zebra nor walrus may be in a log or a file of the proxy
 	e2eAnswer     = "The walrus says hi."
-	e2eClientTime = 120 * time.Second
+	e2eClientTime = 180 * time.Second
 	e2eStopTime   = 40 * time.Second
 )
 
@@ -53,13 +55,24 @@ func TestEndToEnd(t *testing.T) {
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, output)
 	}
-	t.Run("sdk", clients.testSDK)
-	t.Run("claude", clients.testClaude)
+	slow := clients.beginSlow(t)
+	defer slow()
+	t.Run("clients", func(t *testing.T) { // two at a time: see e2eMove
+		for name, test := range map[string]func(*testing.T){
+			"sdk": clients.testSDK, "claude": clients.testClaude, "session": clients.testSession, "broken": clients.testBroken,
+			"failover": clients.testFailover, "upgrade": clients.testUpgrade, "patch": clients.testPatch,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+	})
 }
 
 // e2eClients are the programs that the tests run.
 type e2eClients struct {
-	binary, node, claude, project string
+	binary, node, claude, codex, gemini, opencode, project string
 }
 
 // e2eNeed finds the clients. Without them the test is skipped, except where CI=true: there nothing may be missing.
@@ -69,17 +82,28 @@ func e2eNeed(t *testing.T) *e2eClients {
 	if err != nil {
 		t.Fatal(err)
 	}
-	platform := "linux-" + strings.Replace(runtime.GOARCH, "amd64", "x64", 1)
 	modules := filepath.Join(project, "node_modules")
-	c := &e2eClients{project: project, claude: filepath.Join(modules, "@anthropic-ai", "claude-code-"+platform, "claude")}
+	installed := func(path ...string) string { return filepath.Join(modules, filepath.Join(path...)) }
+	platform, vendor := "linux-x64", "x86_64-unknown-linux-musl"
+	if runtime.GOARCH == "arm64" {
+		platform, vendor = "linux-arm64", "aarch64-unknown-linux-musl"
+	}
+	c := &e2eClients{
+		project:  project,
+		node:     installed("node-"+platform, "bin", "node"), // some of the clients need a newer one than a system has
+		claude:   installed("@anthropic-ai", "claude-code-"+platform, "claude"),
+		codex:    installed("@openai", "codex-"+platform, "vendor", vendor, "bin", "codex"),
+		gemini:   installed("@google", "gemini-cli", "bundle", "gemini.js"),
+		opencode: installed("opencode-"+platform, "bin", "opencode"),
+	}
 	var missing []string
-	for _, path := range []string{c.claude, filepath.Join(modules, "@anthropic-ai", "sdk"), filepath.Join(modules, "anthropic-sdk-0")} {
+	for _, path := range []string{
+		c.node, c.claude, c.codex, c.gemini, c.opencode,
+		installed("@anthropic-ai", "sdk"), installed("anthropic-sdk-0"), installed("openai"), installed("@google", "genai"),
+	} {
 		if _, err := os.Stat(path); err != nil {
 			missing = append(missing, strings.TrimPrefix(path, modules+"/"))
 		}
-	}
-	if c.node, err = exec.LookPath("node"); err != nil {
-		missing = append(missing, "node")
 	}
 	if err := e2eUnshare(t.Context(), "true").Run(); os.Getenv(e2eInside) == "" && err != nil {
 		missing = append(missing, "network namespaces (unshare -n, ip)")
@@ -134,7 +158,7 @@ func e2eMove(t *testing.T) {
 	if _, cases, given := strings.Cut(flag.Lookup("test.run").Value.String(), "/"); given {
 		pattern += "/" + cases
 	}
-	args := []string{self, "-test.run=" + pattern, "-test.timeout=5m"}
+	args := []string{self, "-test.run=" + pattern, "-test.timeout=9m", "-test.parallel=2"}
 	if testing.Verbose() {
 		args = append(args, "-test.v")
 	}
@@ -165,29 +189,83 @@ type e2eKey struct {
 	Models     map[string]string `json:"models,omitempty"`
 }
 
-// e2eServe starts a provider that takes the credential of the key with this id alone.
+// e2eServe starts a provider of Anthropic's dialect that takes the credential of the key with this id alone.
 func e2eServe(t *testing.T, id string) *e2eProvider {
 	t.Helper()
+	return e2eStart(t, id, demo.Options{Name: "sim", CheckSignatures: true}, "anthropic")
+}
+
+// e2eModels are what a provider of each dialect serves all names as: models that think, and insist on their thoughts.
+var e2eModels = map[string]string{
+	"anthropic": e2eModel, "openai-chat": "kimi-k2.6", "openai-responses": "gpt-5.5", "gemini": "gemini-3.1-pro-preview",
+}
+
+// e2eDialects are the upstream dialects, in the order of the matrix.
+var e2eDialects = []string{"anthropic", "openai-chat", "openai-responses", "gemini"}
+
+// e2eSpeak starts a provider that speaks one dialect and knows one model. Its signatures are nobody else's.
+func e2eSpeak(t *testing.T, id, dialect string) *e2eProvider {
+	t.Helper()
+	p := e2eStart(t, id, demo.Options{
+		Name: id, CheckSignatures: true, ReplayReasoning: true, Dialects: []string{dialect}, Models: []string{e2eModels[dialect]},
+	}, dialect)
+	p.key.Models = map[string]string{"*": e2eModels[dialect]}
+	return p
+}
+
+func e2eStart(t *testing.T, id string, options demo.Options, dialect string) *e2eProvider {
+	t.Helper()
 	apiKey := "sk-sim-" + id
-	p := demo.New(demo.Options{Name: "sim", Keys: []string{apiKey}, CheckSignatures: true})
+	options.Keys = []string{apiKey}
+	p := demo.New(options)
 	p.Always(demo.Step{Text: e2eAnswer})
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
+	t.Cleanup(func() { e2eKeepBodies(t, id, p) })
 	return &e2eProvider{p, e2eKey{
-		ID: id, Provider: "sim", Protocol: "anthropic", BaseURL: server.URL, APIKey: apiKey, DailyLimit: 1_000_000_000,
+		ID: id, Provider: "sim", Protocol: dialect, BaseURL: server.URL, APIKey: apiKey, DailyLimit: 1_000_000_000,
 	}}
 }
 
-// generated counts the generate requests that came.
-func (p *e2eProvider) generated() int {
-	n := 0
-	for _, r := range p.Requests() {
-		if r.Path == "/v1/messages" {
-			n++
+// e2eKeepBodies writes down what a provider received, if a folder was named for that.
+func e2eKeepBodies(t *testing.T, id string, p *demo.Provider) {
+	t.Helper()
+	folder := os.Getenv(e2eKeep)
+	if folder == "" {
+		return
+	}
+	name := strings.NewReplacer("/", "_", " ", "_", ",", "").Replace(strings.TrimPrefix(t.Name(), "TestEndToEnd/clients/"))
+	for i, r := range p.Requests() {
+		file := filepath.Join(folder, fmt.Sprintf("%s-%s-%d.json", name, id, i))
+		if err := os.WriteFile(file, r.Body, 0o600); err != nil {
+			t.Error(err)
 		}
 	}
-	return n
 }
+
+// generates reports whether a path is one that asks for an answer.
+func generates(path string) bool {
+	for _, end := range []string{"/messages", "/chat/completions", "/responses", ":generateContent", ":streamGenerateContent"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// asked are the generate requests that came, the oldest first.
+func (p *e2eProvider) asked() []demo.Request {
+	var list []demo.Request
+	for _, r := range p.Requests() {
+		if generates(r.Path) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// generated counts the generate requests that came.
+func (p *e2eProvider) generated() int { return len(p.asked()) }
 
 // e2eProxy is a running coding-proxy.
 type e2eProxy struct {
@@ -347,6 +425,7 @@ func (p *e2eProxy) checkSecrets(t *testing.T) {
 type e2eLine struct {
 	Caller, Session, Client, Dialect, Key, Outcome string
 
+	Upstream      string `json:"upstream_dialect"`
 	Model         string `json:"upstream_model"`
 	Stream        bool
 	Status        int
@@ -356,7 +435,9 @@ type e2eLine struct {
 	Output        int64 `json:"output_tokens"`
 	CacheCreation int64 `json:"cache_creation_tokens"`
 	CacheRead     int64 `json:"cache_read_tokens"`
+	Reasoning     int64 `json:"reasoning_tokens"`
 	Estimated     bool
+	Dropped       []string
 	Milliseconds  int64 `json:"duration_ms"`
 }
 
