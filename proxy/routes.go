@@ -44,13 +44,14 @@ type Route struct {
 	Guard   Guard
 	handle  func(*Proxy, http.ResponseWriter, *http.Request, Entry)
 
+	prefix string // below "/"+prefix the path is the same one
 	action string // what must follow the id behind its last colon; "" = the id has none
 	stream bool   // the path itself asks for a stream
 	speaks string // passed through unchanged, to keys that speak one of these dialects (two words at most)
 }
 
-// Routes are the client endpoints: where the dialects' clients ask for an answer, and the others. Paths below
-// /anthropic, /openai and /gemini are the same ones.
+// Routes are the client endpoints: where the dialects' clients ask for an answer, and the others. Paths below a dialect's
+// prefix (/anthropic, /openai, /gemini) are the same ones.
 func Routes() []Route {
 	const openai = chat + " " + responses
 	pass := (*Proxy).pass
@@ -84,7 +85,7 @@ func Routes() []Route {
 	for _, d := range codec.All() {
 		for _, e := range d.Endpoints {
 			routes = append(routes, Route{Methods: []string{"POST"}, Pattern: e.Pattern, Dialect: d.Name, handle: (*Proxy).generate,
-				action: e.Action, stream: e.Stream})
+				prefix: d.Prefix, action: e.Action, stream: e.Stream})
 		}
 	}
 	return routes
@@ -94,8 +95,9 @@ func Routes() []Route {
 // 405 or 400; route is nil then, and path is without a dialect's prefix all the same.
 func Match(routes []Route, method, escapedPath string) (route *Route, path, id string, err error) {
 	path = escapedPath
-	for _, prefix := range [...]string{"/anthropic", "/openai", "/gemini"} {
-		if rest, ok := strings.CutPrefix(path, prefix); ok && strings.HasPrefix(rest, "/") {
+	for i := range routes {
+		rest, ok := strings.CutPrefix(path, "/"+routes[i].prefix)
+		if ok && routes[i].prefix != "" && strings.HasPrefix(rest, "/") {
 			path = rest
 			break
 		}

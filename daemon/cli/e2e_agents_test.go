@@ -80,13 +80,6 @@ type codexRun struct {
 
 	said   string
 	errors []string
-	turn   codexUsage
-}
-
-type codexUsage struct {
-	Input  int64 `json:"input_tokens"`
-	Cached int64 `json:"cached_input_tokens"`
-	Output int64 `json:"output_tokens"`
 }
 
 // codex runs codex exec with a provider of its configuration; settings are more lines of that provider.
@@ -116,7 +109,6 @@ func (u *e2eUser) codexExec(t *testing.T, exit int, env []string, args ...string
 		var event struct {
 			Type, Message string
 			Item          struct{ Type, Text, Message string }
-			Usage         codexUsage
 		}
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Errorf("%v: %s", err, line)
@@ -126,8 +118,6 @@ func (u *e2eUser) codexExec(t *testing.T, exit int, env []string, args ...string
 			result.said = event.Item.Text
 		case event.Type == "error":
 			result.errors = append(result.errors, event.Message)
-		case event.Type == "turn.completed":
-			result.turn = event.Usage
 		}
 	}
 	return result
@@ -182,7 +172,7 @@ func (u *e2eUser) gemini(t *testing.T, exit int, args ...string) e2eRun {
 		"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
 		"general": {"enableAutoUpdate": false, "disableAutoUpdate": true, "disableUpdateNag": true}
 	}`)
-	env := []string{"GEMINI_API_KEY=" + e2eCallerKey, "GOOGLE_GEMINI_BASE_URL=" + u.proxy.url, "GEMINI_CLI_TRUST_WORKSPACE=true"}
+	env := []string{"TMPDIR=" + u.home, "GEMINI_API_KEY=" + e2eCallerKey, "GOOGLE_GEMINI_BASE_URL=" + u.proxy.url, "GEMINI_CLI_TRUST_WORKSPACE=true"}
 	args = append([]string{u.clients.gemini, "-m", "gemini-3.1-pro-preview", "--output-format", "json"}, args...)
 	return u.run(t, exit, env, u.clients.node, args...)
 }

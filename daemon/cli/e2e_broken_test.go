@@ -93,6 +93,7 @@ func (c *e2eClients) testCodexAlwaysCut(t *testing.T, dialect string) {
 	if run.said != "" || len(run.errors) == 0 {
 		t.Errorf("the user was told %q, and errors %q", run.said, run.errors)
 	}
+	t.Logf("Codex says %q", run.errors)
 	for _, text := range run.errors {
 		if strings.Contains(text, "stream closed before") {
 			t.Errorf("Codex has heard of no failure: %q", text)

@@ -204,6 +204,7 @@ func (d *decoder) complete(dst []ir.Event, e *entry, it *item) []ir.Event {
 		text, _ := rawjson.String(args)
 		return d.close(d.rest(dst, e, arguments, 0, text), e, nil)
 	}
+	dst = d.close(dst, e, nil) // what has begun was of another type
 	if t := typedByCall(it.typ); t != nil && t.runsAtClient(it) {
 		return d.typedCall(dst, e, t, it)
 	}

@@ -1,7 +1,9 @@
 package openairesponses
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -217,4 +219,18 @@ func TestAnnotationOfChat(t *testing.T) {
 	if last := validate(t, out); !strings.Contains(string(last), `"annotations":[{"type":"url_citation","url":"u","title":"t"}]`) || !slices.Equal(lost, []string{"citations"}) {
 		t.Errorf("%s %v", last, lost)
 	}
+}
+
+// An item that ends as another type than it began closes what it has said: no block stays open behind it.
+func TestItemEndsAsAnotherType(t *testing.T) {
+	stream, err := os.ReadFile("../../../testdata/openai-responses/streams/parallel_interleaved.sse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := bytes.Index(stream, []byte("event: response.output_item.done"))
+	changed := append(bytes.Clone(stream[:done]), bytes.Replace(stream[done:], []byte(`"type": "function_call"`), []byte(`"type": "other_call"`), 1)...)
+	if bytes.Equal(changed, stream) {
+		t.Fatal("the stream has no such item")
+	}
+	sound(t, decodeFrames(framesOf(changed), "up"))
 }
