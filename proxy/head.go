@@ -139,7 +139,7 @@ func (h *heading) decide() bool {
 		}
 		h.seen += n
 	}
-	h.good = len(h.buf) >= maxHead && h.seen < len(h.buf) && h.r.d.Name == Anthropic || len(h.buf) >= maxLongHead
+	h.good = len(h.buf) >= maxHead && h.r.d.Name == Anthropic || len(h.buf) >= maxLongHead
 	return h.good
 }
 

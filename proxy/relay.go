@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// maxHeld is the most of an unfinished event that is held back; a longer event flows.
+	// maxHeld is the most of an unfinished event of Anthropic's that is held back; a longer one flows. Other dialects' last
+	// events repeat what came before them and must be read: maxConverted bounds those.
 	maxHeld = 64 << 10
 	// afterEnd is how long an upstream may keep its connection after the terminal event.
 	afterEnd = 5 * time.Second
