@@ -198,5 +198,5 @@ func matchGlob(pattern, name string) bool {
 	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
-// Known reports whether the text is a request key, whoever's.
-func (c *Callers) Known(text string) bool { return c.find(text) != nil }
+// Known reports whether the text is a request key, whoever's, or the admin key.
+func (c *Callers) Known(text string) bool { return c.find(text) != nil || c.IsAdmin(text) }

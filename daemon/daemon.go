@@ -118,7 +118,7 @@ func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {
 	s := &server{
 		proxy:       proxy.New(cfg.Proxy, d.pool, callers, upstreams(cfg), d.stats, d.log, now),
 		proxyRoutes: proxy.Routes(), webRoutes: web.Routes(), adminRoutes: web.AdminRoutes(),
-		admin: web.NewAdmin(d.pool, d.pool, d), crossOrigin: http.NewCrossOriginProtection(),
+		admin: web.NewAdmin(d.pool, d.pool, d, proxy.Dialects()), crossOrigin: http.NewCrossOriginProtection(),
 		show: func(cfg *config.Config) *web.Web { return web.New(d.pool, d.stats, cfg.Auth.RequestKeys, now) },
 		log:  d.log, now: now,
 	}

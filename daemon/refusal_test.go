@@ -107,7 +107,7 @@ func words(dialect, kind string, status int) (word string, codes []string) {
 	case "rate_limit_error":
 		return "rate_limit_error", []string{"rate_limit_exceeded"}
 	case "not_found_error":
-		return "invalid_request_error", []string{"model_not_found", ""}
+		return "invalid_request_error", []string{"model_not_found", "", "not_found", "previous_response_not_found", "unknown_url"}
 	case "permission_error":
 		return "invalid_request_error", []string{"", "permission_denied"}
 	case "request_too_large":

@@ -20,10 +20,16 @@ const watchEvery = 2 * time.Second
 
 // Reload reads the configuration anew and goes on by it. One that is wrong changes nothing: the error is a
 // *config.Problems. Requests in flight finish as they began.
-func (d *Daemon) Reload() (web.Reloaded, error) {
+func (d *Daemon) Reload() (web.Reloaded, error) { return d.reload(false) }
+
+// reload is Reload; changed says that a version that is in use already changes nothing.
+func (d *Daemon) reload(changed bool) (web.Reloaded, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	before := d.config()
+	if changed && before.OnDisk() == before.Digest { // while the lock was waited for
+		return web.Reloaded{}, nil
+	}
 	cfg, err := before.Again()
 	if err != nil {
 		d.log.Error("the configuration is wrong; the old one goes on", "problems", err)
@@ -136,7 +142,7 @@ func (d *Daemon) watchFiles(ctx context.Context) {
 		}
 		now := d.config().OnDisk()
 		if now != last && now != d.config().Digest { // another version than the one that was last seen, and than that in use
-			_, _ = d.Reload() // it logs what it finds
+			_, _ = d.reload(true) // it logs what it finds
 		}
 		last = now
 	}

@@ -322,6 +322,9 @@ func (l *Lease) Close(o Outcome, tokens Tokens) {
 
 // report cools what failed.
 func (p *Pool) report(now time.Time, l *Lease, o Outcome) {
+	if l.UpstreamModel == "" && (o.Class == RateLimit && !o.KeyWide || o.Class == Overload) {
+		return // a request without a model says nothing of those with one
+	}
 	lone := !p.anotherUsable(now, l)
 	if l.Passthrough && lone {
 		switch o.Class {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// maxOwned bounds the memory that ids of accounts can take.
-const maxOwned = 100_000
+// maxOwned bounds each map. An owned id takes two entries, and where a map is full its older half goes: the 10,000 newest
+// ids always stay.
+const maxOwned = 40_000
 
 // serves reports whether the key may serve the request, its scope and gates aside, and the upstream's model name. What
 // lives in one account needs no model.
@@ -38,39 +39,56 @@ func (p *Pool) Own(caller, id, key string) {
 // anybody stands for the caller in the entry that says that an id is known at all. No caller has such a code.
 const anybody = "\x00"
 
-// Owner returns the key in whose account an id of the caller lives; gone says that it is not there any more. An id that was
-// never seen lives with the only key of the scope that speaks the dialect, where there is just one. ok is false for all
-// others, also for those of other callers.
-func (p *Pool) Owner(caller, id, dialect string, s Scope) (key string, ok, gone bool) {
+// Whereabouts says what is known of an id that lives in one account.
+type Whereabouts uint8
+
+// The whereabouts.
+const (
+	Elsewhere Whereabouts = iota // with another caller, or in one of several accounts
+	Nowhere                      // no key of the scope speaks the dialect
+	Gone                         // in an account whose key is not there any more
+	Here                         // in the account of a key
+)
+
+// Owner returns the key in whose account an id of the caller lives. One that was never seen lives with the only key of
+// the scope that speaks the dialect, where there is just one.
+func (p *Pool) Owner(caller, id, dialect string, s Scope) (key string, at Whereabouts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b, ok := p.sessions.owned[SessionHash(caller, id)]
-	if !ok {
-		if _, known := p.sessions.owned[SessionHash(anybody, id)]; known {
-			return "", false, false
+	b, mine := p.sessions.owned[SessionHash(caller, id)]
+	known := p.sessions.owned[SessionHash(anybody, id)]
+	switch {
+	case mine:
+		b.lastSeen = p.now()
+		if known != nil {
+			known.lastSeen = b.lastSeen
 		}
-		key, ok = p.only(dialect, s)
-		return key, ok, false
+		p.sessions.changed = true
+		if p.findKey(b.key) == nil {
+			return b.key, Gone
+		}
+		return b.key, Here
+	case known != nil:
+		return "", Elsewhere
 	}
-	b.lastSeen = p.now()
-	p.sessions.changed = true
-	return b.key, true, p.findKey(b.key) == nil
+	return p.only(dialect, s)
 }
 
-// only returns the one key of the scope that speaks the dialect; ok is false where there are none or several.
-func (p *Pool) only(dialect string, s Scope) (key string, ok bool) {
+// only returns the one key of the scope that speaks the dialect.
+func (p *Pool) only(dialect string, s Scope) (key string, at Whereabouts) {
+	at = Nowhere
 	for _, t := range p.tiers {
 		for _, k := range t.keys {
-			if !s.Has(k.ID) || !slices.Contains(k.Protocols, dialect) {
-				continue
+			switch {
+			case !s.Has(k.ID) || !slices.Contains(k.Protocols, dialect):
+			case at == Here:
+				return "", Elsewhere
+			default:
+				key, at = k.ID, Here
 			}
-			if key != "" {
-				return "", false
-			}
-			key = k.ID
 		}
 	}
-	return key, key != ""
+	return key, at
 }
 
 // Mixture says what a session's history holds of several providers.
@@ -93,7 +111,7 @@ func (p *Pool) Mix(session string, m Mixture) {
 	if b := p.sessions.mixed[session]; b != nil {
 		m = max(m, b.mixture)
 		if m == b.mixture {
-			b.lastSeen = p.now()
+			b.lastSeen, p.sessions.changed = p.now(), true
 			return
 		}
 	}
@@ -111,7 +129,7 @@ func (p *Pool) Mixed(session string) Mixture {
 	if b == nil {
 		return MixedNever
 	}
-	b.lastSeen = p.now()
+	b.lastSeen, p.sessions.changed = p.now(), true
 	return b.mixture
 }
 

@@ -20,6 +20,7 @@ type RouteTier struct {
 // RouteKey is one key of a RouteTier.
 type RouteKey struct {
 	ID, UpstreamModel string
+	Protocols         []string // the dialects it is asked in
 	Gate              Gate
 	Until             time.Time // of Gate; zero: nobody knows
 	Chance            float64   // with which the request would go to it, 0…1
@@ -68,7 +69,7 @@ func (p *Pool) routeKeys(now time.Time, t *tier, w *Want, s *survey, drawn bool)
 	}
 	var keys []RouteKey
 	for _, k := range t.keys {
-		rk := RouteKey{ID: k.ID}
+		rk := RouteKey{ID: k.ID, Protocols: k.Protocols}
 		upstream, ok := w.serves(t, k)
 		switch {
 		case !w.Scope.Has(k.ID):

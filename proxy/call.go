@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -53,15 +55,16 @@ type call struct {
 	array     bool  // a stream as one JSON array (Gemini without alt=sse)
 	maxTokens int64 // -1: not given
 	session   string
-	previous  string // id of a stored answer that the request goes on from
-	unstored  bool   // the answer shall not be stored
-	stateful  string // the field that only a provider of the client's dialect can serve
+	refers    []ir.Reference // what lives in one account
+	unstored  bool           // the answer shall not be stored
+	stateful  string         // the field that only a provider of the client's dialect can serve
 	want      pool.Want
 
 	asked   *ir.Request // the request in canonical form, once a conversion has needed it
 	refused error       // why it has none
 	lost    []string    // what the conversion of the attempt under way could not say
 
+	relay     *relay // the answer that goes to the client
 	record    stats.Record
 	finished  bool
 	held      bool        // the body's reference is still ours
@@ -104,7 +107,10 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 // settle says what is wanted of the pool.
 func (c *call) settle() error {
 	e := &c.Entry
-	resolved := c.p.pool.Resolve(c.model)
+	resolved := ""
+	if c.model != "" { // a pattern may stand for any name, not for none
+		resolved = c.p.pool.Resolve(c.model)
+	}
 	c.record.Requested, c.record.Resolved = c.model, resolved
 	c.record.Stream = c.stream
 	c.want = pool.Want{Scope: pool.Everything(), Model: resolved, Session: pool.SessionHash(e.Caller.Code, c.session)}
@@ -117,31 +123,39 @@ func (c *call) settle() error {
 	}
 	if e.Route.speaks != "" {
 		c.want.Speaks = strings.Fields(e.Route.speaks)
-	} else if c.stateful != "" {
-		c.want.Speaks = []string{c.dialect.Name}
 	}
-	if c.previous == "" {
-		return nil
-	}
-	return c.pin()
+	return nil
 }
 
-// pin keeps a request that goes on from a stored answer with the key in whose account the answer lives.
+// pin keeps a request that names what lives in an account with the key of that account.
 func (c *call) pin() error {
-	field := c.stateful
-	if field == "" {
-		field = "the id in the path"
+	first := ""
+	for _, ref := range c.refers {
+		key, at := c.p.pool.Owner(c.Caller.Code, ref.ID, c.dialect.Name, c.want.Scope)
+		field := cmp.Or(ref.At, "the id in the path")
+		if c.stateful = cmp.Or(c.stateful, ref.At); at == pool.Nowhere && c.stateful != "" {
+			continue // the lease says so
+		}
+		e := &Error{Status: http.StatusBadRequest, Type: ir.KindInvalid, Param: ref.At}
+		switch {
+		case at != pool.Here && at != pool.Gone || c.Caller.Limited && !slices.Contains(c.Caller.Keys, key):
+			e.Status, e.Type, e.Message = http.StatusNotFound, ir.KindNotFound, field+": nothing with this id is known as yours"
+			if e.code = "not_found"; ref.At == "previous_response_id" {
+				e.code = "previous_response_not_found"
+			}
+			return e
+		case at == pool.Gone:
+			e.Message = field + ": the key of its account is gone; send the whole conversation"
+			return e
+		case c.want.Key != "" && c.want.Key != key:
+			e.Message = field + ": it lives in another account than " + first + "; send the whole conversation"
+			return e
+		}
+		c.want.Key, first = key, cmp.Or(first, field)
 	}
-	key, ok, gone := c.p.pool.Owner(c.Caller.Code, c.previous, responses, c.want.Scope)
-	switch {
-	case !ok || c.Caller.Limited && !slices.Contains(c.Caller.Keys, key):
-		return &Error{Status: http.StatusNotFound, Type: ir.KindNotFound, Param: c.stateful, code: "previous_response_not_found",
-			Message: field + ": no answer with this id is known as yours"}
-	case gone:
-		return &Error{Status: http.StatusBadRequest, Type: ir.KindInvalid, Param: c.stateful,
-			Message: field + ": the key that holds this answer is gone; send the whole conversation"}
+	if c.stateful != "" && c.Route.speaks == "" {
+		c.want.Speaks = []string{c.dialect.Name}
 	}
-	c.want.Key = key
 	return nil
 }
 
@@ -236,6 +250,9 @@ func (c *call) failed(err error) *Error {
 		err = &pool.ModelError{Model: c.model, Near: unknown.Near} // the client's name, not what it was resolved to
 	}
 	e := asError(err, c.Trace)
+	if e.Status == http.StatusInternalServerError {
+		c.p.log.Error("internal error", "trace", c.Trace, "kind", fmt.Sprintf("%T", err)) // its text may be the request's
+	}
 	outcome := stats.OutcomeError
 	switch {
 	case e.exhausted:

@@ -42,6 +42,7 @@ type answer struct {
 	body    []byte      // of an error answer in the client's dialect, to be replayed; nil: render err
 	barred  bool        // the request cannot go this way: err says why, the key has nothing to do with it
 	event   bool        // body was an event of a stream
+	left    *relay      // the answer that was coming when the client went away
 	err     *Error      // what the client is told where there is nothing to replay
 }
 
@@ -69,7 +70,7 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 	var tier string
 	start := f.p.now()
 	defer f.p.pool.End(&c.want, false)
-	for n := 0; n < c.set.opt.Failover.MaxAttempts; n++ {
+	for n := 0; n < c.set.opt.Failover.MaxAttempts; {
 		if n > 0 && f.p.now().Sub(start) >= c.set.opt.Failover.MaxTime {
 			break
 		}
@@ -87,14 +88,18 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 		if a.resp != nil {
 			return a.resp, nil // the relay closes the lease
 		}
+		if a.left != nil {
+			a.left.finish(stats.OutcomeCancelled, a.outcome) // it has cost something
+		}
 		lease.Close(a.outcome, pool.Tokens{})
 		if a.barred {
 			c.record.Skipped = append(c.record.Skipped, stats.Skip{Tier: lease.Tier, Key: lease.Key, Gate: "conversion"})
 			if barred == nil {
 				barred = a
 			}
-			continue
+			continue // nothing was sent
 		}
+		n++
 		if a.outcome.Class == pool.Cancelled {
 			if a.err != nil {
 				return nil, a.err
@@ -122,7 +127,7 @@ func (f *failover) serve(c *call, header, own http.Header) (*http.Response, erro
 // fault where others would serve the model.
 func (f *failover) unleased(c *call, err error) error {
 	if unknown := new(pool.ModelError); c.want.Key != "" && c.stateful != "" && errors.As(err, &unknown) {
-		return badField(c.stateful, "the key that holds this answer does not serve the model; send the whole conversation")
+		return badField(c.stateful, "the key of its account does not serve the model; send the whole conversation")
 	}
 	if unknown := new(pool.ModelError); c.stateful == "" || c.want.Key != "" || !errors.As(err, &unknown) {
 		return err
@@ -142,7 +147,6 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 		}
 	}()
 	r := &c.record
-	r.Tier, r.Key, r.Provider, r.UpstreamModel = lease.Tier, lease.Key, lease.Provider, lease.UpstreamModel
 	fresh, forget := false, false
 	for {
 		began := f.p.now()
@@ -150,7 +154,7 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 		if err != nil {
 			return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, err: asError(err, c.Trace), barred: cannotGo(err)}, lease
 		}
-		r.Upstream = l.dialect.Name
+		r.Tier, r.Key, r.Provider, r.UpstreamModel, r.Upstream = lease.Tier, lease.Key, lease.Provider, lease.UpstreamModel, l.dialect.Name
 		a := f.send(ctx, c, lease, l, header, own, fresh)
 		switch {
 		case a.outcome.Class == pool.Stale && fresh:
@@ -291,7 +295,7 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, l *lan
 	c.releaseBody()
 	c.record.FirstByteMS = f.p.now().Sub(c.Started).Milliseconds()
 	f.dress(c, l, resp.Header, len(c.record.Attempts)+1)
-	resp.Body = r
+	resp.Body, c.relay = r, r
 	if r.stream { // keep-alives and an error event may make it longer than was promised
 		resp.Header.Del("Content-Length")
 		resp.ContentLength = -1
@@ -311,7 +315,7 @@ func (f *failover) whole(ctx context.Context, c *call, l *lane, r *relay) *answe
 	fault, err := r.drain()
 	switch {
 	case c.in.Context().Err() != nil:
-		return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, fault: ir.Fault{Type: "cancelled"}}
+		return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, fault: ir.Fault{Type: "cancelled"}, left: r}
 	case err != nil && errors.Is(context.Cause(ctx), errTimeout):
 		return f.unanswered(ctx, c)
 	case err != nil:
@@ -346,27 +350,30 @@ func (f *failover) errorAnswer(ctx context.Context, c *call, l *lane, resp *http
 	}
 	a := &answer{fault: faultOf(l.dialect, resp, body, f.p.now()), header: resp.Header}
 	a.outcome = c.set.opt.Failover.judge(a.fault)
-	status := resp.StatusCode
-	own := l.up.Passthrough()
 	switch {
 	case isPage(body) || len(body) > maxErrorBody || err != nil:
 		a.err = &Error{Status: a.fault.Status, Type: ir.KindAPI, Message: "the upstream answered with an error that is not one of its API"}
-	case (status == http.StatusUnauthorized || status == http.StatusForbidden || a.outcome.Class == pool.Credential) && !own && a.outcome.Class != pool.Passthrough:
-		// a client that gets 401 or 403 signs its user out
-		a.err = &Error{Status: http.StatusServiceUnavailable, Type: ir.KindAPI, Message: "upstream credential rejected", RetryAfter: time.Minute}
-	case status < 400:
+	case resp.StatusCode < 400:
 		a.err = &Error{Status: http.StatusBadGateway, Type: ir.KindAPI, Message: "the upstream redirected the request"}
 	default:
-		if status == http.StatusUnauthorized && !own {
-			a.fault.Status = http.StatusBadRequest // a request's fault under a status that would sign the user out
-		}
 		f.tell(c, l, a, body)
 	}
 	return a
 }
 
-// tell keeps an upstream's error for the client: its own bytes on the raw lane, else the same in the client's dialect.
+// tell keeps an upstream's error for the client: its own bytes on the raw lane, else the same in the client's dialect. A
+// client that gets 401 or 403 signs its user out, who has nothing to do with a key of ours.
 func (f *failover) tell(c *call, l *lane, a *answer, body []byte) {
+	if !l.up.Passthrough() {
+		switch status := a.fault.Status; {
+		case a.outcome.Class == pool.Passthrough && status == http.StatusUnauthorized:
+			a.fault.Status = http.StatusBadRequest // a request's fault
+		case a.outcome.Class == pool.Passthrough:
+		case status == http.StatusUnauthorized, status == http.StatusForbidden, a.outcome.Class == pool.Credential:
+			a.err = &Error{Status: http.StatusServiceUnavailable, Type: ir.KindAPI, Message: "upstream credential rejected", RetryAfter: time.Minute}
+			return
+		}
+	}
 	if l.raw() && (!a.event || len(rawjson.Get(rawjson.Get(body, "error"), "message")) > 0) { // an event may be no error body
 		a.body = l.up.Mask(body)
 		return
@@ -403,6 +410,7 @@ func (f *failover) replay(c *call, a *answer) (*http.Response, error) {
 	f.dress(c, nil, header, len(c.record.Attempts))
 	c.record.ErrorType = closedWord(a.fault)
 	c.record.ResponseBytes = int64(len(a.body))
+	c.record.Dropped = c.lost
 	c.finish(stats.OutcomeError, a.fault.Status)
 	return &http.Response{
 		StatusCode: a.fault.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,

@@ -32,7 +32,6 @@ type heading struct {
 	searched int        // behind that: how much of a long event has been looked through
 	taken    int        // of buf, how much the relay has
 	released bool
-	good     bool
 	started  bool
 	whole    bool // it is a plain answer: the conversion does not mind
 	usage    ir.Usage
@@ -126,11 +125,10 @@ func (h *heading) decide() bool {
 		h.usage.Merge(m.Usage)
 		switch {
 		case h.r.c.Route.speaks != "": // what its events mean is not known here
-			h.good = true
 			return true
 		case m.Content || m.Kind == ir.MarkStop:
 			// The relay goes on with this event: it is seen once more there.
-			if h.good = m.Content || h.says(); !h.good {
+			if !m.Content && !h.says() {
 				h.err = errEmpty
 			}
 			return true
@@ -139,8 +137,7 @@ func (h *heading) decide() bool {
 		}
 		h.seen += n
 	}
-	h.good = len(h.buf) >= maxHead && h.r.d.Name == Anthropic || len(h.buf) >= maxLongHead
-	return h.good
+	return len(h.buf) >= maxHead && h.r.d.Name == Anthropic || len(h.buf) >= maxLongHead
 }
 
 // says reports whether an answer without content is one all the same: it says what it cost, or an unusual end.
@@ -165,7 +162,7 @@ func (h *heading) notEvents() {
 		return
 	}
 	if text := plainText(h.buf); h.r.conv != nil && len(text) > 0 && text[0] == '{' {
-		h.whole, h.good = true, true
+		h.whole = true
 		return
 	}
 	h.err = errNotDialect
@@ -178,7 +175,7 @@ func (h *heading) cut() {
 	case len(bytes.TrimSpace(h.buf)) == 0:
 		h.err = errEmpty
 	case h.stop != "" && h.readErr == io.EOF && h.says():
-		h.good, h.err = true, nil
+		h.err = nil
 	}
 }
 

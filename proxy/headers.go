@@ -19,7 +19,7 @@ var credentialHeaders = [...]string{"X-Api-Key", "Authorization", "X-Goog-Api-Ke
 func cleanHeaders(h http.Header) {
 	for name := range h {
 		switch name {
-		case "X-Api-Key", "Authorization", "X-Goog-Api-Key",
+		case "X-Api-Key", "Authorization", "X-Goog-Api-Key", "Api-Key",
 			"Te", "Expect", "Upgrade", "Connection", "Content-Length", "Content-Encoding", "Accept-Encoding",
 			"Forwarded", "Via", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
 			"Cookie", "Origin", "Referer", "Idempotency-Key":

@@ -28,7 +28,6 @@ type lane struct {
 
 	path, query string
 	parts       [][]byte // of the raw lane's body
-	mended      bool     // opaque state was taken out
 }
 
 // raw reports whether nothing is converted.
@@ -50,12 +49,15 @@ func (f *failover) lane(c *call, lease *pool.Lease, forget bool) (*lane, error) 
 	if c.Route.speaks != "" || l.dialect == c.dialect {
 		return l, f.rawLane(c, l, lease.UpstreamModel, forget)
 	}
+	if l.up.Passthrough() {
+		return nil, ir.Refuse("", "the key passes on the client's own credential, which is another provider's")
+	}
 	asked, err := c.canonical()
 	if err != nil {
 		return nil, err
 	}
 	if l.owner = ownerOf(l.dialect.Name, lease); forget {
-		l.owner, l.mended = ownerOf("nobody", lease), true
+		l.owner = ownerOf("nobody", lease)
 	}
 	lost := len(asked.Lost)
 	l.out, err = l.dialect.EncodeRequest(asked, ir.Target{Model: lease.UpstreamModel, Owner: l.owner})
@@ -107,7 +109,7 @@ func (f *failover) rawLane(c *call, l *lane, model string, forget bool) error {
 	}
 	at := c.modelAt
 	if mended != nil {
-		body, l.mended, c.lost = mended, true, removed
+		body, c.lost = mended, removed
 		at, err = modelField(mended)
 	}
 	if err == nil {

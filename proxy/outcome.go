@@ -99,10 +99,13 @@ var refusedHistory = []string{
 // (Anthropic), encrypted reasoning (OpenAI), the signature of a call (Gemini). Of a conversation that is not remembered,
 // having no id, the other marks of a foreign history count, too.
 func refusesState(f ir.Fault, remembered bool) bool {
+	message := strings.ToLower(f.Message)
+	if f.Status == http.StatusNotFound && strings.HasPrefix(message, "item with id 'rs_") {
+		return true // reasoning by its id alone: another account has it
+	}
 	if f.Status != http.StatusBadRequest {
 		return false
 	}
-	message := strings.ToLower(f.Message)
 	if !remembered && containsAny(message, refusedHistory) {
 		return true
 	}

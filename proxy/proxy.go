@@ -201,7 +201,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, e Entry) {
 		return
 	}
 	c := p.start(r, e)
-	c.previous = e.ID
+	c.refers = []ir.Reference{{ID: e.ID}}
 	if err := c.settle(); err != nil {
 		c.fail(w, err)
 		return
@@ -222,6 +222,10 @@ func (p *Proxy) passBody(w http.ResponseWriter, r *http.Request, e Entry) {
 
 // forward sends a request to upstreams until one answers.
 func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *call) {
+	if err := c.pin(); err != nil {
+		c.fail(w, err)
+		return
+	}
 	c.set.users.Add(1)
 	defer c.set.leave()
 	c.writer = newClientWriter(w, p)
@@ -234,6 +238,12 @@ func (p *Proxy) forward(w http.ResponseWriter, r *http.Request, c *call) {
 // close ends what a request may have left open, also when its handler panics.
 func (c *call) close() {
 	c.writer.stop()
+	if r := c.relay; r != nil { // a panic on the way leaves it open
+		if c.in.Context().Err() == nil {
+			r.finish(stats.OutcomeError, pool.Outcome{Class: pool.Cancelled})
+		}
+		_ = r.Close()
+	}
 	if c.in.Context().Err() != nil {
 		c.finish(stats.OutcomeCancelled, 499)
 	} else {

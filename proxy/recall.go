@@ -78,42 +78,51 @@ func (r *recall) get(caller, id string) *recalled {
 	return found
 }
 
-// restore puts what is remembered back into a request: reasoning before the first call of its turn, where the turn has
-// none that an owner signed, and the states of calls.
+// restore puts what is remembered back into a request: reasoning in front of its turn or, where there was more of it, of
+// the calls that it came before, in place of what the client has kept of it; and the states of calls.
 func (r *recall) restore(caller string, req *ir.Request) {
 	for i := range req.Turns {
-		t := &req.Turns[i]
-		if t.Role != ir.Assistant {
-			continue
-		}
-		for j := 0; j < len(t.Blocks); j++ {
-			b := &t.Blocks[j]
-			if b.Kind != ir.ToolCall {
-				continue
-			}
-			found := r.get(caller, b.ID)
-			if found == nil {
-				continue
-			}
-			if b.State == nil {
-				b.State = found.state
-			}
-			if len(found.thinking) > 0 {
-				t.Blocks = append(append([]ir.Block(nil), found.thinking...), withoutThinking(t.Blocks)...)
-				break
-			}
+		if t := &req.Turns[i]; t.Role == ir.Assistant {
+			t.Blocks = r.restoreTurn(caller, t.Blocks)
 		}
 	}
 }
 
-func withoutThinking(blocks []ir.Block) []ir.Block {
-	var rest []ir.Block
-	for _, b := range blocks {
-		if b.Kind != ir.Thinking {
-			rest = append(rest, b)
+func (r *recall) restoreTurn(caller string, blocks []ir.Block) []ir.Block {
+	before := make(map[int][]ir.Block) // by the index of the call
+	first := -1
+	for i := range blocks {
+		b := &blocks[i]
+		if b.Kind != ir.ToolCall {
+			continue
+		}
+		found := r.get(caller, b.ID)
+		if found == nil {
+			continue
+		}
+		if b.State == nil {
+			b.State = found.state
+		}
+		if len(found.thinking) == 0 {
+			continue
+		}
+		if before[i] = found.thinking; first < 0 {
+			first = i
 		}
 	}
-	return rest
+	if first < 0 {
+		return blocks
+	}
+	out := append([]ir.Block(nil), before[first]...)
+	for i, b := range blocks {
+		if i != first {
+			out = append(out, before[i]...)
+		}
+		if b.Kind != ir.Thinking {
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // listener gathers from the events of an answer what put keeps.

@@ -80,3 +80,28 @@ func TestRecallIsBounded(t *testing.T) {
 		t.Errorf("the books say %d bytes of %d, %d entries of %d", r.bytes, sum, len(r.m), r.order.Len())
 	}
 }
+
+// Each call of a turn gets its state back, and each piece of reasoning its place.
+func TestRecallOfSeveralCalls(t *testing.T) {
+	var r recall
+	state := func(data string) *ir.State { return &ir.State{Owner: "o", Data: data} }
+	thought := func(text string) ir.Block { return ir.Block{Kind: ir.Thinking, Text: text} }
+	r.put("c", "a", []ir.Block{thought("first")}, state("sa"))
+	r.put("c", "b", nil, state("sb"))
+	r.put("c", "d", []ir.Block{thought("second")}, nil)
+	req := &ir.Request{Turns: []ir.Turn{{Role: ir.Assistant, Blocks: []ir.Block{
+		{Kind: ir.Text, Text: "text"}, thought("the client's"), {Kind: ir.ToolCall, ID: "a"}, {Kind: ir.ToolCall, ID: "b"}, {Kind: ir.ToolCall, ID: "d"},
+	}}}}
+	r.restore("c", req)
+	var got []string
+	for _, b := range req.Turns[0].Blocks {
+		text := b.Text + b.ID
+		if b.State != nil {
+			text += "+" + b.State.Data
+		}
+		got = append(got, text)
+	}
+	if want := []string{"first", "text", "a+sa", "b+sb", "second", "d"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -54,16 +54,17 @@ type relay struct {
 	total   int64    // bytes that the source gave
 
 	// of a stream
-	flowing  bool   // in the middle of an event that is too long to hold (Anthropic's: none that matters is)
-	searched int    // how much of an unfinished long event has been looked through
-	failed   bool   // an error event has ended it
-	ended    bool   // the terminal event has been seen, or the end was judged
-	tail     []byte // what goes after the ready bytes in place of what is held
-	tap      ir.Tap
-	asked    bool // the tap, about an event
-	deltas   int64
-	usage    ir.Usage
-	stop     string
+	flowing   bool   // in the middle of an event that is too long to hold (Anthropic's: none that matters is)
+	searched  int    // how much of an unfinished long event has been looked through
+	failed    bool   // an error event has ended it
+	oversized bool   // what is held is too long to go on with
+	ended     bool   // the terminal event has been seen, or the end was judged
+	tail      []byte // what goes after the ready bytes in place of what is held
+	tap       ir.Tap
+	asked     bool // the tap, about an event
+	deltas    int64
+	usage     ir.Usage
+	stop      string
 	// of a plain body
 	members   rawjson.Members
 	errorBody []byte // what an error in the head of a 2xx said
@@ -80,11 +81,11 @@ func newRelay(ctx context.Context, c *call, lease *pool.Lease, l *lane, resp *ht
 		r.events = c.stream || strings.HasPrefix(strings.ToLower(resp.Header.Get("Content-Type")), "text/event-stream")
 	}
 	if kind := resp.Header.Get("Content-Type"); c.Route.speaks != "" {
-		r.events = c.stream && strings.HasPrefix(kind, "text/event-stream")
+		r.events = c.stream && strings.HasPrefix(strings.ToLower(kind), "text/event-stream")
 		r.stream, r.opaque = r.events, !r.events && !strings.Contains(kind, "json")
 	}
 	r.tap = r.d.Raw.NewTap()
-	r.members = rawjson.Members{Want: r.d.Raw.Members, Limit: maxHeld}
+	r.members = rawjson.Members{Want: r.d.Raw.Members, List: r.d.Raw.Items, Limit: maxHeld}
 	return r
 }
 
@@ -125,9 +126,13 @@ func (r *relay) Read(p []byte) (int, error) {
 
 // fetch reads from the source into p. What came is looked at with what is held before it.
 func (r *relay) fetch(p []byte) (data []byte, err error) {
-	r.dog.waiting()
+	if !r.ended {
+		r.dog.waiting()
+	}
 	n, err := r.src.Read(p)
-	r.dog.alive()
+	if !r.ended {
+		r.dog.alive()
+	}
 	r.total += int64(n)
 	return p[:n], err
 }
@@ -139,7 +144,7 @@ func (r *relay) direct(p []byte) int {
 	r.forget()
 	fresh, err := r.fetch(p[held:])
 	n, data := r.look(p[:held+len(fresh)], fresh)
-	if err != nil || r.ended {
+	if err != nil || r.ended || r.oversized {
 		r.keep(data)
 		r.release(n, err)
 		return 0
@@ -164,8 +169,9 @@ func (r *relay) look(data, fresh []byte) (int, []byte) {
 		return 0, data
 	case r.events:
 		return r.scan(data)
-	case r.conv != nil:
-		return 0, data // it is converted as a whole
+	case r.conv != nil: // it is converted as a whole
+		r.oversized = len(data) > maxConverted
+		return 0, data
 	}
 	if !r.opaque {
 		_, _ = r.members.Write(fresh) // never fails
@@ -217,9 +223,13 @@ func (r *relay) release(n int, err error) {
 		r.ready = len(r.buf)
 		if r.d.Raw.Last {
 			r.ready = n + len(r.buf[n:]) - len(bytes.TrimLeft(r.buf[n:], "\r\n"))
+			r.buf = r.buf[:r.ready]
 		}
 	}
-	if err != nil && r.err == nil {
+	switch {
+	case r.oversized && !r.ended:
+		r.broken("the upstream's answer is too long")
+	case err != nil && r.err == nil:
 		r.end(err)
 	}
 }
@@ -251,7 +261,7 @@ func (r *relay) scan(b []byte) (int, []byte) {
 		r.flowing = true
 		return max(at, len(b)-3), b // in the last bytes the end of the event may have begun
 	} else if rest > maxConverted {
-		r.broken("the upstream sent an event that is too long")
+		r.oversized = true
 	}
 	return at, b
 }
@@ -389,9 +399,9 @@ func (r *relay) terminal(event []byte) bool {
 // assumed marks in the journal a stop reason that the upstream never said.
 const assumed = " (assumed)"
 
-// own remembers in whose account an answer lives that can be asked for later.
+// own remembers in whose account an answer, or an item of it, lives that can be referred to later.
 func (r *relay) own(id string) {
-	if r.l.raw() && !r.c.unstored && len(id) <= maxID {
+	if r.l.raw() && !r.c.unstored && len(id) <= maxID && r.c.in.Method == http.MethodPost { // who asks for one has not made it
 		r.c.p.pool.Own(r.c.Caller.Code, id, r.lease.Key)
 	}
 }
@@ -433,8 +443,9 @@ func (r *relay) end(err error) {
 		}
 		return
 	case r.c.in.Context().Err() != nil:
-		r.finish(stats.OutcomeCancelled, pool.Outcome{Class: pool.Cancelled})
-		r.err = err
+		if r.err = err; r.conv == nil || r.conv.fold == nil { // else the attempt is not in the books yet
+			r.finish(stats.OutcomeCancelled, pool.Outcome{Class: pool.Cancelled})
+		}
 		return
 	case r.conv != nil:
 		r.endConverted(clean)
@@ -554,6 +565,9 @@ func (r *relay) endPlain(err error) {
 		if id, ok := rawjson.String(r.members.Value("id")); ok {
 			r.own(id)
 		}
+		for _, id := range r.members.IDs() {
+			r.own(id)
+		}
 		r.finish(stats.OutcomeOK, pool.Outcome{})
 		r.ready, r.err = len(r.buf), io.EOF
 		return
@@ -597,6 +611,7 @@ func (r *relay) finish(outcome string, o pool.Outcome) {
 	r.ended = true
 	r.c.writer.stop()
 	r.dog.idle(afterEnd)
+	r.dog.waiting() // whatever comes
 	rec := &r.c.record
 	if v := r.conv; v != nil {
 		r.usage, r.deltas = v.usage, v.deltas/bytesPerToken
@@ -611,9 +626,15 @@ func (r *relay) finish(outcome string, o pool.Outcome) {
 	} else if u.Known&(ir.UsageInput|ir.UsageOutput) == 0 {
 		rec.Estimated = true
 		u.Input, u.Output = rec.RequestBytes/bytesPerToken, max(r.deltas, r.total/bytesPerToken)
-		if r.opaque {
+		switch {
+		case r.opaque:
 			u.Input, u.Output = 0, 0
+		case r.c.Route.speaks != "":
+			u.Output = 0 // pictures and vectors: their bytes say nothing
 		}
+	}
+	if r.c.Route.free || r.c.in.Method == http.MethodGet { // what is read again was counted when it was made
+		u, rec.Estimated = ir.Usage{}, false
 	}
 	rec.ResponseBytes = r.total
 	rec.InputTokens, rec.OutputTokens = u.Input, u.Output

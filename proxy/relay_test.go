@@ -1,13 +1,18 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
+	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/sse"
 )
 
@@ -329,4 +334,87 @@ func FuzzRelay(f *testing.F) {
 			t.Fatalf("the client got %q that never came", rest)
 		}
 	})
+}
+
+// chatty says something each second for as long as it may.
+type chatty struct {
+	ctx  func() context.Context
+	said []byte
+	n    int
+}
+
+func (c *chatty) Read(p []byte) (int, error) {
+	if len(c.said) > 0 {
+		n := copy(p, c.said)
+		c.said = c.said[n:]
+		return n, nil
+	}
+	select {
+	case <-c.ctx().Done():
+		return 0, context.Cause(c.ctx())
+	case <-time.After(time.Second):
+	}
+	if c.n++; c.n > 60 {
+		return 0, io.EOF
+	}
+	return copy(p, ": still here\n\n"), nil
+}
+
+// An upstream that goes on after its terminal event keeps nobody waiting.
+func TestWhatComesAfterTheEnd(t *testing.T) {
+	r := newRig(t, 1, nil, nil, nil)
+	synctest.Test(t, func(t *testing.T) {
+		src := &chatty{said: []byte(whole)}
+		rel := r.relay(t, src, true)
+		src.ctx = func() context.Context { return rel.ctx }
+		began := time.Now()
+		got, err := read(t, rel)
+		if err != nil || !strings.HasPrefix(got, whole) {
+			t.Errorf("%v: %q", err, got)
+		}
+		if took := time.Since(began); took > 2*afterEnd {
+			t.Errorf("it took %v", took)
+		}
+		if rec := r.records.last(t); rec.Outcome != "ok" {
+			t.Errorf("recorded %s", rec.Outcome)
+		}
+	})
+}
+
+// faulty is an encoder with a fault.
+type faulty struct{ ir.Encoder }
+
+func (f faulty) Append(dst []byte, e *ir.Event) []byte {
+	if e.Kind == ir.EventDelta {
+		panic("a fault of the codec")
+	}
+	return f.Encoder.Append(dst, e)
+}
+
+// A panic while an answer is relayed gives the key back, and is an error in the journal.
+func TestPanicInTheRelay(t *testing.T) {
+	r := newRig(t, 1, nil, nil, func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, evStart+evBlock+evDelta)
+		_ = http.NewResponseController(w).Flush()
+		<-q.Context().Done()
+	})
+	d := *r.dialects["openai-chat"]
+	encoder := d.NewEncoder
+	d.NewEncoder = func(x ir.Reply) ir.Encoder { return faulty{encoder(x)} }
+	r.dialects["openai-chat"] = &d
+	resp, err := http.Post(r.url+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`))
+	if err == nil {
+		if _, err = io.ReadAll(resp.Body); err == nil {
+			t.Error("a clean end")
+		}
+		resp.Body.Close()
+	}
+	rec := r.records.last(t)
+	if rec.Outcome != "error" {
+		t.Errorf("recorded %s", rec.Outcome)
+	}
+	if n := r.pool.View().Tiers[0].Keys[0].InFlight; n != 0 {
+		t.Errorf("%d in flight", n)
+	}
 }

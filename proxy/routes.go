@@ -47,6 +47,7 @@ type Route struct {
 	prefix string // below "/"+prefix the path is the same one
 	action string // what must follow the id behind its last colon; "" = the id has none
 	stream bool   // the path itself asks for a stream
+	free   bool   // it costs no tokens
 	speaks string // passed through unchanged, to keys that speak one of these dialects (two words at most)
 }
 
@@ -61,11 +62,11 @@ func Routes() []Route {
 		{Methods: []string{"POST"}, Pattern: "/v1/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens"},
 
 		{Methods: []string{"POST"}, Pattern: "/v1/responses/compact", Dialect: responses, handle: pass, speaks: responses},
-		{Methods: []string{"POST"}, Pattern: "/v1/responses/input_tokens", Dialect: responses, handle: pass, speaks: responses},
+		{Methods: []string{"POST"}, Pattern: "/v1/responses/input_tokens", Dialect: responses, handle: pass, speaks: responses, free: true},
 		{Methods: []string{"GET"}, Pattern: "/v1/responses/{id}", Dialect: responses, handle: pass, speaks: responses},
 		{Methods: []string{"POST"}, Pattern: "/v1/embeddings", Dialect: chat, handle: pass, speaks: openai},
 		{Methods: []string{"POST"}, Pattern: "/v1/completions", Dialect: chat, handle: pass, speaks: openai},
-		{Methods: []string{"POST"}, Pattern: "/v1/moderations", Dialect: chat, handle: pass, speaks: openai},
+		{Methods: []string{"POST"}, Pattern: "/v1/moderations", Dialect: chat, handle: pass, speaks: openai, free: true},
 		{Methods: []string{"POST"}, Pattern: "/v1/images/{id}", Dialect: chat, handle: pass, speaks: openai},
 		{Methods: []string{"POST"}, Pattern: "/v1/audio/{id}", Dialect: chat, handle: pass, speaks: openai},
 		{Methods: []string{"POST"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: pass, action: "embedContent", speaks: gemini},
@@ -129,7 +130,7 @@ func Match(routes []Route, method, escapedPath string) (route *Route, path, id s
 		return nil, path, "", &Error{Status: http.StatusMethodNotAllowed, Type: ir.KindInvalid,
 			Message: "this path takes " + strings.Join(allow, ", "), Allow: strings.Join(allow, ", ")}
 	}
-	return nil, path, "", &Error{Status: http.StatusNotFound, Type: ir.KindNotFound, Message: "no such path: " + printable(path)}
+	return nil, path, "", &Error{Status: http.StatusNotFound, Type: ir.KindNotFound, code: "unknown_url", Message: "no such path: " + printable(path)}
 }
 
 // tuned are Gemini's tuned models: their names begin with it, and their paths have it in place of models/.

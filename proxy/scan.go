@@ -44,8 +44,8 @@ func (c *call) scan() error {
 
 // top is what a scan has met once already.
 type top struct {
-	seen                    [4]bool
-	user, cacheKey, account string
+	seen           [4]bool
+	user, cacheKey string
 }
 
 // once refuses a field that is there again: two readers could take different ones.
@@ -106,6 +106,9 @@ func (c *call) field(t *top, inPath bool, key string, f rawjson.Field, v []byte)
 
 // stored takes note of what lives at a provider.
 func (c *call) stored(key string, v []byte) error {
+	if refers := c.dialect.Raw.Refers; refers != nil {
+		refers(key, v, func(ref ir.Reference) { c.refers = append(c.refers, ref) })
+	}
 	if c.dialect.Name != responses || string(v) == "null" {
 		return nil
 	}
@@ -115,7 +118,7 @@ func (c *call) stored(key string, v []byte) error {
 		if !ok || id == "" || len(id) > maxID {
 			return badField(key, "must be the id of an answer")
 		}
-		c.previous, c.stateful = id, key
+		c.refers, c.stateful = append(c.refers, ir.Reference{At: key, ID: id}), key
 	case "conversation", "prompt":
 		c.stateful = key
 	case "background":

@@ -43,13 +43,16 @@ type Reloaded struct {
 
 // Admin serves the admin calls. Who may make them is the server's to say.
 type Admin struct {
-	pool    Switchboard
-	router  Router
-	process Process
+	pool     Switchboard
+	router   Router
+	process  Process
+	dialects []string
 }
 
-// NewAdmin returns the admin calls.
-func NewAdmin(p Switchboard, r Router, process Process) *Admin { return &Admin{p, r, process} }
+// NewAdmin returns the admin calls. dialects are the names of those that clients may speak.
+func NewAdmin(p Switchboard, r Router, process Process, dialects []string) *Admin {
+	return &Admin{p, r, process, dialects}
+}
 
 // AdminRoute is one admin call. {id} in its pattern stands for one segment.
 type AdminRoute struct {

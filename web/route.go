@@ -3,6 +3,8 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"coding-proxy/auth"
@@ -50,8 +52,8 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 	if dialect == "" {
 		dialect = anthropicDialect
 	}
-	if dialect != anthropicDialect {
-		return &Error{http.StatusBadRequest, "invalid_request_error", `dialect: only "anthropic" is served by this version`}
+	if !slices.Contains(a.dialects, dialect) {
+		return &Error{http.StatusBadRequest, "invalid_request_error", "dialect: must be one of " + strings.Join(a.dialects, ", ")}
 	}
 	resolved, caller, err := a.process.Resolve(model, q.Get("caller"))
 	if errors.Is(err, auth.ErrNoKey) {
@@ -67,7 +69,7 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 	want := &pool.Want{Scope: scopeOf(caller, resolved, err), Model: resolved, Session: pool.SessionHash(caller.Code, q.Get("session"))}
 	plan := a.router.Route(want)
 	for _, t := range plan.Tiers {
-		out.Tiers = append(out.Tiers, tierOf(t, &out.Answer))
+		out.Tiers = append(out.Tiers, tierOf(t, dialect, &out.Answer))
 	}
 	switch {
 	case errors.Is(err, auth.ErrExpired):
@@ -95,14 +97,14 @@ func scopeOf(c auth.Caller, model string, err error) pool.Scope {
 }
 
 // tierOf renders a tier and puts its likeliest key into the answer.
-func tierOf(t pool.RouteTier, best *routeAnswer) routeTier {
+func tierOf(t pool.RouteTier, dialect string, best *routeAnswer) routeTier {
 	out := routeTier{Name: t.Name, Gate: gateOf(t.Gate), Until: moment(t.Until), Keys: []routeKey{}}
 	likeliest := 0.0
 	for _, k := range t.Keys {
 		out.Keys = append(out.Keys, routeKey{k.ID, optional(k.UpstreamModel), gateOf(k.Gate), moment(k.Until), k.Chance > 0, k.Chance})
 		if k.Chance > likeliest {
 			likeliest = k.Chance
-			converted := false
+			converted := !slices.Contains(k.Protocols, dialect)
 			*best = routeAnswer{Key: k.ID, Tier: t.Name, UpstreamModel: k.UpstreamModel, Converted: &converted}
 		}
 	}

@@ -58,6 +58,7 @@ type e2eUser struct {
 	clients   *e2eClients
 	proxy     *e2eProxy
 	home, dir string
+	env       []string // more for its client
 }
 
 func (c *e2eClients) newUser(t *testing.T, p *e2eProxy) *e2eUser {
@@ -86,7 +87,7 @@ func (u *e2eUser) write(t *testing.T, path, content string) {
 // run runs a client and returns what it prints; its exit code must be this one.
 func (u *e2eUser) run(t *testing.T, exit int, env []string, name string, args ...string) e2eRun {
 	t.Helper()
-	run := e2eExecute(t, u.dir, append(env, "HOME="+u.home), name, args...)
+	run := e2eExecute(t, u.dir, slices.Concat(env, u.env, []string{"HOME=" + u.home}), name, args...)
 	if run.exit != exit {
 		t.Errorf("%s: exit %d, want %d\n%s\n%s", filepath.Base(name), run.exit, exit, run.stdout, run.stderr)
 	}

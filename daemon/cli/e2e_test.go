@@ -57,6 +57,8 @@ func TestEndToEnd(t *testing.T) {
 	}
 	slow := clients.beginSlow(t)
 	defer slow()
+	keepAlive := clients.beginKeepAlive(t)
+	defer keepAlive()
 	t.Run("clients", func(t *testing.T) { // two at a time: see e2eMove
 		for name, test := range map[string]func(*testing.T){
 			"sdk": clients.testSDK, "claude": clients.testClaude, "session": clients.testSession, "broken": clients.testBroken,

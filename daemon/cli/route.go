@@ -29,6 +29,7 @@ type routed struct {
 	}
 	Answer struct {
 		Key, Tier, Error string
+		Converted        bool
 		Status           int
 		RetryAfter       int `json:"retry_after"`
 	}
@@ -42,6 +43,7 @@ func route(args []string, env Environment) int {
 	model := fs.String("model", "", "the `name` of the model that a client would ask for")
 	caller := fs.String("caller", "", "the `code` of the request key (default: one that may use all keys)")
 	session := fs.String("session", "", "the `id` of the conversation, as its client sends it (default: a new one)")
+	dialect := fs.String("dialect", "", "the `name` of the client's dialect: anthropic, openai-chat, openai-responses or gemini (default: anthropic)")
 	asJSON := fs.Bool("json", false, "print JSON")
 	if code, done := parse(fs, args, env); done {
 		return code
@@ -61,6 +63,9 @@ func route(args []string, env Environment) int {
 	}
 	if *session != "" {
 		q.Set("session", *session)
+	}
+	if *dialect != "" {
+		q.Set("dialect", *dialect)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
@@ -112,7 +117,11 @@ func (r *routed) print(w io.Writer) {
 	fmt.Fprintln(w)
 	switch a := r.Answer; {
 	case a.Error == "":
-		fmt.Fprintf(w, "likeliest: %s in %s\n", a.Key, a.Tier)
+		how := ""
+		if a.Converted {
+			how = ", converted"
+		}
+		fmt.Fprintf(w, "likeliest: %s in %s%s\n", a.Key, a.Tier, how)
 	case a.RetryAfter > 0:
 		fmt.Fprintf(w, "answer: %d %s; try again in %d s\n", a.Status, a.Error, a.RetryAfter)
 	default:

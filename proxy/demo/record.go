@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -63,9 +64,11 @@ func (l *recorder) begin(r *http.Request, now time.Time) *Request {
 func (l *recorder) setBody(entry *Request, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entry.Body = body
-	l.bytes += len(body)
-	l.trim()
+	if slices.Contains(l.entries, entry) { // it may have been dropped
+		entry.Body = body
+		l.bytes += len(body)
+		l.trim()
+	}
 }
 
 func (l *recorder) finish(entry *Request, how Outcome) {

@@ -1,5 +1,10 @@
 package ir
 
+import (
+	"cmp"
+	"strings"
+)
+
 // BlockKind is what a block is.
 type BlockKind uint8
 
@@ -55,11 +60,43 @@ type Block struct {
 	Raw  []byte // the block as it was, JSON
 }
 
-// Media is where the bytes of an image, document, audio or video are: exactly one of Data, URL and FileID.
-type Media struct {
-	MIME   string // e.g. "image/png"; "" = not said
-	Data   string // base64, standard alphabet
-	URL    string
-	FileID string // of the client's provider
-	Name   string // file name
+// Paragraphs is the text of reasoning with an empty line between the parts of a summary.
+func (b *Block) Paragraphs() string {
+	if len(b.Breaks) == 0 {
+		return b.Text
+	}
+	var s strings.Builder
+	at := 0
+	for _, n := range b.Breaks {
+		if n > at && n < len(b.Text) {
+			s.WriteString(b.Text[at:n])
+			s.WriteString("\n\n")
+			at = n
+		}
+	}
+	s.WriteString(b.Text[at:])
+	return s.String()
+}
+
+// LostName is the word under which a block that no other dialect knows is lost.
+func (b *Block) LostName() string { return cmp.Or(b.Type, "opaque") }
+
+// AnswerName is the same for a block of an answer.
+func (b *Block) AnswerName() string {
+	switch b.Kind {
+	case Image:
+		return "image"
+	case Audio:
+		return "audio"
+	case Video:
+		return "video"
+	case Document:
+		return "document"
+	case ToolResult:
+		return "tool_result"
+	}
+	if b.Type == "" {
+		return "opaque"
+	}
+	return "opaque." + b.Type
 }

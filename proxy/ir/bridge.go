@@ -1,7 +1,5 @@
 package ir
 
-import "encoding/json"
-
 // Bridge stands between the decoder of an upstream's answer and the encoder of the client's. It guarantees to the
 // encoder: EventStart first and once; blocks closed before EventFinish; EventUsage before EventFinish wherever the
 // upstream sent it at all, and none after it; exactly one EventFinish, then EventEnd; nothing after EventEnd or
@@ -12,11 +10,18 @@ type Bridge struct {
 
 	started, ended bool
 	blocks         []open
-	calls          int  // whole ones
-	content        bool // any block at all
+	calls          int // whole ones
+	args           int // bytes of all calls' arguments
 	stop           *Stop
 	usage          Usage
 }
+
+// Bounds of an answer: of each block the bridge and the encoder remember something to the end, and calls are gathered
+// where the client's dialect has them whole.
+const (
+	maxBlocks = 1 << 14
+	maxArgs   = 32 << 20 // bytes
+)
 
 // open is what the bridge knows of a block that has begun.
 type open struct {
@@ -67,6 +72,9 @@ func (b *Bridge) Next(dst []Event, e Event) []Event {
 // block passes on what concerns a block.
 func (b *Bridge) block(dst []Event, e Event) []Event {
 	if e.Kind == EventBlock {
+		if e.Block >= maxBlocks {
+			return b.tooMuch(dst, "the upstream's answer has too many parts")
+		}
 		for len(b.blocks) <= e.Block {
 			b.blocks = append(b.blocks, open{})
 		}
@@ -79,7 +87,7 @@ func (b *Bridge) block(dst []Event, e Event) []Event {
 			b.Tools.Restore(e.Start)
 			o.unwrap = wrapped && e.Start.Form == FormCustom
 		}
-		b.blocks[e.Block], b.content = o, true
+		b.blocks[e.Block] = o
 		return append(dst, e)
 	}
 	if e.Block >= len(b.blocks) || !b.blocks[e.Block].open {
@@ -87,13 +95,24 @@ func (b *Bridge) block(dst []Event, e Event) []Event {
 	}
 	o := &b.blocks[e.Block]
 	switch {
-	case e.Kind == EventDelta && o.unwrap:
-		o.args = append(o.args, e.Text...)
-		return dst
 	case e.Kind == EventClose:
 		return b.close(dst, e.Block)
+	case e.Kind == EventDelta && o.call:
+		if b.args += len(e.Text); b.args > maxArgs {
+			return b.tooMuch(dst, "the upstream's answer holds calls that are too long")
+		}
+		if o.unwrap {
+			o.args = append(o.args, e.Text...)
+			return dst
+		}
 	}
 	return append(dst, e)
+}
+
+// tooMuch ends an answer that nobody could mean.
+func (b *Bridge) tooMuch(dst []Event, problem string) []Event {
+	b.ended = true
+	return append(dst, Event{Kind: EventFault, Fault: &Fault{Status: 502, Kind: KindAPI, Type: KindAPI, Message: problem}})
 }
 
 func (b *Bridge) close(dst []Event, n int) []Event {
@@ -143,28 +162,3 @@ func (b *Bridge) end(dst []Event) []Event {
 
 // Ended reports whether EventEnd or EventFault has passed.
 func (b *Bridge) Ended() bool { return b.ended }
-
-// FormCustom is the Form of free-text calls.
-const FormCustom = "custom"
-
-// WrapCustom is how a free-text input goes to a dialect that has functions alone: {"input": text}.
-func WrapCustom(text string) string {
-	b, _ := json.Marshal(struct { // a string cannot fail
-		Input string `json:"input"`
-	}{text})
-	return string(b)
-}
-
-// CustomSchema is the schema of a function that stands for a free-text tool.
-const CustomSchema = `{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}`
-
-// unwrap takes the text out of what WrapCustom made; a model that does not keep to the schema gives its text as it is.
-func unwrap(args []byte) string {
-	var w struct {
-		Input *string `json:"input"`
-	}
-	if json.Unmarshal(args, &w) == nil && w.Input != nil {
-		return *w.Input
-	}
-	return string(args)
-}

@@ -46,7 +46,7 @@ type Endpoint struct {
 
 // Incoming is a client's request.
 type Incoming struct {
-	Body   []byte // valid JSON, checked
+	Body   []byte // valid JSON, checked; its memory is not kept
 	Model  string // where the path names it; "" = the body does
 	Stream bool   // where the path says it
 }
@@ -79,6 +79,10 @@ type Raw struct {
 	Members []string
 	// Plain reads a plain answer's usage and stop reason from them; value gives nil for an absent member.
 	Plain func(value func(name string) []byte) (Usage, string)
+	// Items is the member of a plain answer that lists what later requests can refer to by id; "" = nothing.
+	Items string
+	// Refers tells of the ids in a request's top-level member that are of things kept in one account; nil: there are none.
+	Refers func(key string, value []byte, visit func(Reference))
 	// Says are the members of which a plain answer must have one.
 	Says []string
 	// Last says that nothing may follow the terminal event: clients stumble over it.
@@ -90,6 +94,12 @@ type Raw struct {
 	// Repair takes foreign opaque state out of a request of this dialect and mends what that leaves (routing.md, 10). out
 	// is nil where nothing had to change; removed names what was taken, by the client's fields. nil: never needed.
 	Repair func(body []byte, how Repair) (out []byte, removed []string, err error)
+}
+
+// Reference is an id in a request of a thing that a provider keeps in one account.
+type Reference struct {
+	At string // the client's field
+	ID string
 }
 
 // Repair says how much opaque state is taken out of a request.
@@ -132,7 +142,7 @@ const (
 // what it cost. An event that does two things has the later kind; Content says that it is content, too.
 type Mark struct {
 	Kind       MarkKind
-	ID         string // of the answer, where it can be asked for later
+	ID         string // of the answer or of an item of it, where it can be referred to later
 	Content    bool
 	Usage      Usage
 	StopReason string

@@ -7,7 +7,7 @@ var ErrTooLong = errors.New("the answer is too long")
 
 // Fold makes a whole answer of its events. The zero Fold with a Limit is ready.
 type Fold struct {
-	Limit int // bytes of text that are kept
+	Limit int // bytes that are kept
 
 	answer Answer
 	text   []textOf // beside answer.Blocks: what has come of each
@@ -38,6 +38,7 @@ func (f *Fold) Add(e *Event) error {
 	case EventBreak:
 		b := &a.Blocks[e.Block]
 		b.Breaks = append(b.Breaks, len(f.text[e.Block].text))
+		f.size += 8
 	case EventState:
 		a.Blocks[e.Block].State = e.State
 		f.size += len(e.State.Data)

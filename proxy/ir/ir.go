@@ -172,17 +172,7 @@ func (r *Request) Lose(f Field) {
 }
 
 // LosePath notes the loss of a path, once.
-func (r *Request) LosePath(path string) {
-	if path == "" {
-		return
-	}
-	for _, p := range r.Lost {
-		if p == path {
-			return
-		}
-	}
-	r.Lost = append(r.Lost, path)
-}
+func (r *Request) LosePath(path string) { r.Lost = AppendLost(r.Lost, path) }
 
 // Name is what the client calls the field.
 func (r *Request) Name(f Field) string {

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"encoding/base64"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -287,5 +288,62 @@ func TestLose(t *testing.T) {
 	}
 	if err := Refuse("a[0]", "must be %s", "text"); err.Error() != "a[0]: must be text" {
 		t.Error(err)
+	}
+}
+
+// Clients and upstreams may invent any number of words: they are bounded, and no text of theirs is repeated.
+func TestAppendLostIsBounded(t *testing.T) {
+	var lost []string
+	for i := range 1000 {
+		lost = AppendLost(lost, fmt.Sprint("field", i))
+	}
+	if len(lost) != maxLost+1 || lost[maxLost] != "unknown_fields" {
+		t.Errorf("%d names, the last %q", len(lost), lost[len(lost)-1])
+	}
+	lost = AppendLost(AppendLost(AppendLost(nil, "tools[0].x"), "what, a secret"), strings.Repeat("x", 129))
+	if got := strings.Join(lost, " "); got != "tools[0].x unknown_fields" {
+		t.Error(got)
+	}
+}
+
+// An answer of endless blocks ends with a fault: bridge and encoders remember something of each.
+func TestBridgeBoundsBlocks(t *testing.T) {
+	var b Bridge
+	var out []Event
+	for n := 0; !b.Ended(); n++ {
+		if n > maxBlocks {
+			t.Fatal("no end")
+		}
+		out = b.Next(out[:0], Event{Kind: EventBlock, Block: n, Start: &Block{Kind: Text}})
+		out = b.Next(out, Event{Kind: EventClose, Block: n})
+	}
+	if f := out[0].Fault; f == nil || f.Status != 502 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// Arguments are gathered where a client has calls whole: they are bounded, too.
+func TestBridgeBoundsArguments(t *testing.T) {
+	b := Bridge{}
+	out := b.Next(nil, Event{Kind: EventBlock, Start: &Block{Kind: ToolCall}})
+	piece := strings.Repeat("x", 1<<20)
+	for range maxArgs >> 20 {
+		out = b.Next(out[:0], Event{Kind: EventDelta, Text: piece})
+	}
+	if b.Ended() {
+		t.Error("ended too early")
+	}
+	if out = b.Next(out[:0], Event{Kind: EventDelta, Text: "x"}); len(out) != 1 || out[0].Fault == nil || !b.Ended() {
+		t.Errorf("%+v", out)
+	}
+}
+
+func TestDescribed(t *testing.T) {
+	free := Tool{Kind: ToolCustom, Description: "Patches.", Grammar: []byte(`{"type":"grammar","syntax":"lark","definition":"start: X"}`)}
+	if got := free.Described(); got != "Patches.\n\nThe input must follow this grammar (lark):\nstart: X" {
+		t.Errorf("%q", got)
+	}
+	if free.Grammar = nil; free.Described() != "Patches." {
+		t.Errorf("%q", free.Described())
 	}
 }

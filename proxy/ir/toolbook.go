@@ -13,6 +13,21 @@ type NameRule struct {
 	Legal func(c byte, first bool) bool // may this byte stand here
 }
 
+// PlainRule takes letters, digits, _ and -.
+func PlainRule(limit int) NameRule {
+	return NameRule{Max: limit, Legal: func(c byte, _ bool) bool { return PlainLetter(c) }}
+}
+
+// PlainLetter reports whether a byte is a letter, a digit, _ or -.
+func PlainLetter(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}
+
+// VisibleRule takes all printable ASCII but blanks, quotes and backslashes.
+func VisibleRule(limit int) NameRule {
+	return NameRule{Max: limit, Legal: func(c byte, _ bool) bool { return c > ' ' && c < 0x7f && c != '"' && c != '\\' }}
+}
+
 // ToolBook holds the names under which a request's tools go to an upstream, one for each: the client's own where that
 // is legal, else a short form with a hash. They are the same in every request that has the same tools.
 type ToolBook struct {
@@ -123,6 +138,15 @@ func (b *ToolBook) Restore(call *Block) {
 	if e, ok := b.client[call.Name]; ok {
 		call.ToolName, call.Form = e.ToolName, e.form
 	}
+}
+
+// Shorten replaces an id that is longer than a dialect takes (64 bytes or more) by its hash.
+func Shorten(id string, limit int) string {
+	if len(id) <= limit {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:])
 }
 
 // Fit makes an id of a call legal, the same id always the same way.

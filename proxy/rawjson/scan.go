@@ -116,6 +116,12 @@ func Int(raw []byte) (n int64, ok bool) {
 	return n, n >= 0 == (raw[0] != '-') || n == 0
 }
 
+// Bool decodes a raw true or false.
+func Bool(raw []byte) (v, ok bool) {
+	v = string(raw) == "true"
+	return v, v || string(raw) == "false"
+}
+
 func unquoteKey(quoted []byte) ([]byte, error) {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {

@@ -7,6 +7,7 @@ import "bytes"
 type Members struct {
 	Want  []string // names of the members to keep, written without escapes
 	Limit int      // longest value kept, in bytes; a longer one is dropped
+	List  string   // name of a member that is an array of objects: only their ids are kept; "" = none
 
 	values [][]byte
 	state  memberState
@@ -18,7 +19,12 @@ type Members struct {
 	key    [maxName + 2]byte // the member's name with its quotes
 	keyLen int               // over len(key): too long to be wanted
 	kept   []byte
+	item   *Members // the element of List that is being read
+	ids    []string
 }
+
+// maxIDs bounds how many ids of List are kept.
+const maxIDs = 1000
 
 // maxName bounds the names that can be wanted.
 const maxName = 62
@@ -66,17 +72,23 @@ func (m *Members) inString(p []byte, i int) int {
 			i++
 			continue
 		}
-		j := bytes.IndexByte(p[i:], '"')
-		b := bytes.IndexByte(p[i:], '\\')
+		end := len(p) // of what stands before the next quote
+		if j := bytes.IndexByte(p[i:], '"'); j >= 0 {
+			end = i + j
+		}
+		backslashes := 0
+		for end-backslashes > i && p[end-backslashes-1] == '\\' {
+			backslashes++
+		}
 		switch {
-		case b >= 0 && (j < 0 || b < j):
+		case backslashes%2 == 1:
 			m.escape = true
-			i += b + 1
-		case j >= 0:
+			i = end
+		case end < len(p):
 			m.str = false
-			i += j + 1
+			i = end + 1
 		default:
-			i = len(p)
+			i = end
 		}
 	}
 	m.keep(p[start:i])
@@ -84,9 +96,12 @@ func (m *Members) inString(p []byte, i int) int {
 		m.state = atColon
 		m.at = -1
 		for n, w := range m.Want {
-			if m.keyLen == len(w)+2 && string(m.key[1:m.keyLen-1]) == w {
+			if m.named(w) {
 				m.at = n
 			}
+		}
+		if m.List != "" && m.named(m.List) {
+			m.at = len(m.Want)
 		}
 		m.keyLen = 0
 	}
@@ -101,6 +116,8 @@ func (m *Members) keep(p []byte) {
 			copy(m.key[m.keyLen:], p)
 		}
 		m.keyLen += len(p)
+	case m.state == atValue && m.at == len(m.Want):
+		m.element(p)
 	case m.state == atValue && m.at >= 0:
 		if len(m.kept)+len(p) > m.Limit {
 			m.at, m.kept = -1, m.kept[:0]
@@ -111,6 +128,29 @@ func (m *Members) keep(p []byte) {
 		}
 		m.kept = append(m.kept, p...)
 	}
+}
+
+// named reports whether the name that was read is this one.
+func (m *Members) named(name string) bool {
+	return m.keyLen == len(name)+2 && string(m.key[1:m.keyLen-1]) == name
+}
+
+// element takes a string or a byte that is in none from the array List.
+func (m *Members) element(p []byte) {
+	if m.item == nil {
+		if p[0] == '{' && len(m.ids) < maxIDs {
+			m.item = &Members{Want: []string{"id"}, Limit: m.Limit}
+			m.item.Write(p)
+		}
+		return
+	}
+	if m.item.Write(p); !m.item.Complete() {
+		return
+	}
+	if id, ok := String(m.item.Value("id")); ok && id != "" {
+		m.ids = append(m.ids, id)
+	}
+	m.item = nil
 }
 
 func (m *Members) keepByte(c byte) {
@@ -156,7 +196,7 @@ func (m *Members) outside(c byte) {
 
 // end closes the member that was being read.
 func (m *Members) end() {
-	if m.state == atValue && m.at >= 0 {
+	if m.state == atValue && m.at >= 0 && m.at < len(m.Want) {
 		m.values[m.at] = append(m.values[m.at][:0], m.kept...)
 	}
 	m.state, m.at, m.kept = atKey, -1, m.kept[:0]
@@ -171,6 +211,9 @@ func (m *Members) Value(name string) []byte {
 	}
 	return nil
 }
+
+// IDs returns the ids of List's elements that have wholly come, at most 1000.
+func (m *Members) IDs() []string { return m.ids }
 
 // Complete reports whether the object has ended.
 func (m *Members) Complete() bool { return m.begun && m.depth == 0 }

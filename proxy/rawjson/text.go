@@ -1,6 +1,7 @@
 package rawjson
 
 import (
+	"bytes"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
@@ -46,7 +47,7 @@ func text(raw []byte, half rune) (s string, waits rune, ok bool) {
 		return "", 0, false
 	}
 	in := raw[1 : len(raw)-1]
-	if half == 0 && plain(in) {
+	if half == 0 && plainRun(in, 0) == len(in) {
 		return string(in), 0, true
 	}
 	out := make([]byte, 0, len(in)+utf8.UTFMax)
@@ -193,12 +194,19 @@ func AppendString[T string | []byte](dst []byte, s T) []byte {
 	}
 }
 
-// plain reports whether s stands for itself between quotes: printable ASCII without quote and backslash.
-func plain[T string | []byte](s T) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			return false
-		}
+// AppendObject appends a text that should be a JSON object as one: nothing is {}, another value becomes the member value,
+// and what is no JSON the member _raw.
+func AppendObject(dst []byte, text string) []byte {
+	value := bytes.TrimSpace([]byte(text))
+	switch {
+	case len(value) == 0:
+		return append(dst, "{}"...)
+	case Valid(value) != nil:
+		dst = AppendString(append(dst, `{"_raw":`...), text)
+	case value[0] == '{':
+		return append(dst, value...)
+	default:
+		dst = append(append(dst, `{"value":`...), value...)
 	}
-	return true
+	return append(dst, '}')
 }

@@ -185,3 +185,21 @@ func FuzzValid(f *testing.F) {
 		}
 	})
 }
+
+func TestAppendObject(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "{}", " \n": "{}", ` {"a": 1} `: `{"a": 1}`, "[1]": `{"value":[1]}`, `"x"`: `{"value":"x"}`, `{"a`: `{"_raw":"{\"a"}`,
+	} {
+		if got := string(AppendObject([]byte("x"), in)); got != "x"+want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestBool(t *testing.T) {
+	for in, want := range map[string][2]bool{"true": {true, true}, "false": {false, true}, "null": {}, "": {}, "1": {}} {
+		if v, ok := Bool([]byte(in)); v != want[0] || ok != want[1] {
+			t.Errorf("%q: %t, %t", in, v, ok)
+		}
+	}
+}

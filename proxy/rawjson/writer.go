@@ -29,12 +29,10 @@ func (w *Writer) Close(bracket byte) {
 	w.comma = true
 }
 
-// Key writes a member's name, which needs no escapes. A value must follow.
+// Key writes a member's name. A value must follow.
 func (w *Writer) Key(name string) {
 	w.next()
-	w.Buf = append(w.Buf, '"')
-	w.Buf = append(w.Buf, name...)
-	w.Buf = append(w.Buf, '"', ':')
+	w.Buf = append(AppendString(w.Buf, name), ':')
 	w.comma = false
 }
 
@@ -68,7 +66,7 @@ func (w *Writer) Null() {
 	w.Buf = append(w.Buf, "null"...)
 }
 
-// Field writes a member with a string value, Optional only where it is not empty.
+// Field writes a member with a string value.
 func (w *Writer) Field(name, value string) {
 	w.Key(name)
 	w.String(value)

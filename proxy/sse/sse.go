@@ -43,28 +43,34 @@ func nextByLine(b []byte) int {
 	return 0
 }
 
-// line returns the length of b's first line and the offset after its end; end is 0 when the line has none yet.
+// line returns the length of b's first line and the offset after its end; end is 0 when the line has none yet. It looks
+// at a window at a time, so that many short lines do not cost a search of the whole each.
 func line(b []byte) (n, end int) {
-	n = bytes.IndexByte(b, '\n')
-	if n < 0 {
-		n = len(b)
-	} else {
-		end = n + 1
+	const window = 1 << 10
+	for from := 0; from < len(b); from += window {
+		w := b[from:min(from+window, len(b))]
+		lf := bytes.IndexByte(w, '\n')
+		if lf >= 0 {
+			w = w[:lf]
+		}
+		if cr := bytes.IndexByte(w, '\r'); cr >= 0 {
+			n, end = from+cr, from+cr+1
+			if end < len(b) && b[end] == '\n' {
+				end++
+			}
+			return n, end
+		}
+		if lf >= 0 {
+			return from + lf, from + lf + 1
+		}
 	}
-	switch cr := bytes.IndexByte(b[:n], '\r'); {
-	case cr < 0:
-		return n, end
-	case cr == n-1 && end > 0: // CRLF
-		return cr, end
-	default:
-		return cr, cr + 1
-	}
+	return len(b), 0
 }
 
 // Parse returns the name and the data of a whole event. Several data lines are joined by LF; comments, ids, retry
 // times and unknown fields are passed over. Both slices share the event's memory where they can.
 func Parse(event []byte) (name, data []byte) {
-	seen := false
+	lines := 0 // of data
 	for at := 0; at < len(event); {
 		n, end := line(event[at:])
 		text := event[at : at+n]
@@ -78,13 +84,14 @@ func Parse(event []byte) (name, data []byte) {
 		case "event":
 			name = value
 		case "data":
-			if !seen {
-				data, seen = value, true
+			switch lines++; lines {
+			case 1:
+				data = value
 				continue
+			case 2: // from here on in memory of its own
+				data = append(make([]byte, 0, len(event)), data...)
 			}
-			joined := make([]byte, 0, len(data)+1+len(value))
-			joined = append(append(joined, data...), '\n')
-			data = append(joined, value...)
+			data = append(append(data, '\n'), value...)
 		}
 	}
 	return name, data

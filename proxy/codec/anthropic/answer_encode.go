@@ -42,15 +42,6 @@ func newEncoder(r ir.Reply) *encoder { return &encoder{reply: r} }
 // Lost implements ir.Encoder.
 func (e *encoder) Lost() []string { return e.lost }
 
-func (e *encoder) lose(what string) {
-	for _, l := range e.lost {
-		if l == what {
-			return
-		}
-	}
-	e.lost = append(e.lost, what)
-}
-
 // Append implements ir.Encoder.
 func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
 	if e.ended {
@@ -147,10 +138,10 @@ func (e *encoder) block(dst []byte, ev *ir.Event) []byte {
 	switch ev.Kind {
 	case ir.EventBlock:
 		b.start, b.known = *ev.Start, true
-		e.unsayable(&b.start)
-		if b.start.Kind == ir.Refusal {
-			e.refused = true
+		if !sayable(b.start.Kind) {
+			e.lost = ir.AppendLost(e.lost, b.start.AnswerName())
 		}
+		e.refused = e.refused || b.start.Kind == ir.Refusal
 		if now && b.start.Kind == ir.ToolCall {
 			return e.open(dst, b)
 		}
@@ -172,12 +163,11 @@ func (e *encoder) block(dst []byte, ev *ir.Event) []byte {
 	case ir.EventState:
 		b.state = ev.State
 	case ir.EventCite:
-		e.lose("citations")
+		e.lost = ir.AppendLost(e.lost, "citations")
 	case ir.EventClose:
 		b.closed = true
 		if now {
-			dst = e.close(dst, b)
-			return e.advance(dst)
+			return e.advance(e.close(dst, b))
 		}
 	}
 	return dst
@@ -186,32 +176,6 @@ func (e *encoder) block(dst []byte, ev *ir.Event) []byte {
 // sayable are the kinds of blocks that there are here.
 func sayable(k ir.BlockKind) bool {
 	return k == ir.Text || k == ir.Refusal || k == ir.Thinking || k == ir.ToolCall
-}
-
-// unsayable names a block that cannot be said here.
-func (e *encoder) unsayable(b *ir.Block) {
-	if what := lostBlock(b); what != "" {
-		e.lose(what)
-	}
-}
-
-// lostBlock is under what name a block of an answer is lost, "" for one that is not.
-func lostBlock(b *ir.Block) string {
-	switch {
-	case sayable(b.Kind):
-		return ""
-	case b.Kind == ir.Image:
-		return "image"
-	case b.Kind == ir.Audio:
-		return "audio"
-	case b.Kind == ir.Video:
-		return "video"
-	case b.Kind == ir.Document:
-		return "document"
-	case b.Type != "":
-		return "opaque." + b.Type
-	}
-	return "opaque"
 }
 
 // keep holds text of a block back whose turn has not come.

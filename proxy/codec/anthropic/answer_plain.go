@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"slices"
-
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
 )
@@ -37,7 +35,7 @@ func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []str
 
 func (p *answer) block(b *ir.Block) {
 	if len(b.Citations) > 0 {
-		p.lose("citations")
+		p.lost = ir.AppendLost(p.lost, "citations")
 	}
 	switch b.Kind {
 	case ir.Text, ir.Refusal:
@@ -62,7 +60,7 @@ func (p *answer) block(b *ir.Block) {
 		p.w.Raw(input(b))
 		p.close()
 	default:
-		p.lose(lostBlock(b))
+		p.lost = ir.AppendLost(p.lost, b.AnswerName())
 	}
 }
 
@@ -70,7 +68,7 @@ func (p *answer) thinking(b *ir.Block) {
 	sealed := seal(b.State)
 	switch {
 	case b.Text != "":
-		p.thought(parts(b), sealed)
+		p.thought(b.Paragraphs(), sealed)
 	case sealed == "" || b.State.Data == "":
 	case b.State.Redacted:
 		p.open("redacted_thinking")
@@ -79,25 +77,6 @@ func (p *answer) thinking(b *ir.Block) {
 	default:
 		p.thought("", sealed)
 	}
-}
-
-// parts is the text of reasoning with an empty line between the parts of a summary.
-func parts(b *ir.Block) string {
-	if len(b.Breaks) == 0 {
-		return b.Text
-	}
-	var out []byte
-	at := 0
-	for _, n := range b.Breaks {
-		if n <= 0 || n < at || n >= len(b.Text) {
-			continue
-		}
-		if out = append(out, b.Text[at:n]...); n > at {
-			out = append(out, "\n\n"...)
-		}
-		at = n
-	}
-	return string(append(out, b.Text[at:]...))
 }
 
 func (p *answer) thought(text, signature string) {
@@ -115,10 +94,4 @@ func (p *answer) open(kind string) {
 func (p *answer) close() {
 	p.w.Close('}')
 	p.index++
-}
-
-func (p *answer) lose(what string) {
-	if !slices.Contains(p.lost, what) {
-		p.lost = append(p.lost, what)
-	}
 }

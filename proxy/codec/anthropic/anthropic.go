@@ -24,6 +24,7 @@ func Dialect() *ir.Dialect {
 			IsBulk:    isDelta,
 			Members:   []string{"usage", "stop_reason"},
 			Plain:     plain,
+			Refers:    refers,
 			Says:      []string{"content", "usage"},
 			KeepAlive: ping,
 			Opening:   "message_start",
@@ -57,11 +58,7 @@ var names = ir.FieldNames{
 }
 
 // toolRule says which tool names the API takes: 64 bytes by its error texts, though newer types allow 128.
-func toolRule() ir.NameRule { return ir.NameRule{Max: 64, Legal: legalName} }
+func toolRule() ir.NameRule { return ir.PlainRule(64) }
 
 // idRule says which ids of calls the API takes. It states no length.
-func idRule() ir.NameRule { return ir.NameRule{Max: 256, Legal: legalName} }
-
-func legalName(c byte, _ bool) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
-}
+func idRule() ir.NameRule { return ir.PlainRule(256) }

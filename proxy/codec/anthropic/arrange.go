@@ -1,19 +1,13 @@
 package anthropic
 
 import (
-	"slices"
-	"strconv"
 	"strings"
 
 	"coding-proxy/proxy/ir"
 )
 
-const (
-	// noResult stands for the result of a call that has none, though the conversation went on.
-	noResult = "[no result recorded]"
-	// filler stands where the API wants a text and the client has none.
-	filler = "(no content)"
-)
+// filler stands where the API wants a text and the client has none.
+const filler = "(no content)"
 
 // part is a block of a message, with the id under which a call or result goes out.
 type part struct {
@@ -28,37 +22,18 @@ type message struct {
 	parts []part
 }
 
-// call is a call of the conversation and what came of it.
-type call struct {
-	*ir.Block
-	id     string    // on the wire
-	result *ir.Block // the last one
-}
-
-// alike are the calls of one turn that have the same id.
-type alike struct {
-	turn  int
-	calls []*call // in order; the first ones have their results
-	next  int     // the first one without
-}
-
 // arrangement turns the client's turns into messages as the API wants them: results right behind their calls and first
 // in their message, roles in turn, no empty texts.
 type arrangement struct {
-	e        *encoding
-	calls    map[*ir.Block]*call
-	latest   map[string]*alike  // by the client's id: those of the last turn that has such
-	nameless []*call            // without an id and a result, in order
-	used     map[string]int     // ids on the wire, and how often each was asked for
-	moved    map[*ir.Block]bool // results that have found their call
-	out      []message
-	open     []*call // of the last message, an assistant's: waiting for their results
+	e     *encoding
+	pairs *ir.Pairing
+	out   []message
+	open  []*ir.Pair // of the last message, an assistant's: waiting for their results
 }
 
 // arrange makes the messages.
 func (e *encoding) arrange() []message {
-	a := &arrangement{e: e, calls: map[*ir.Block]*call{}, latest: map[string]*alike{}, used: map[string]int{}, moved: map[*ir.Block]bool{}}
-	a.pair()
+	a := &arrangement{e: e, pairs: ir.NewPairing(e.r.Turns, idRule())}
 	turns := e.r.Turns
 	for i := range turns {
 		switch t := &turns[i]; t.Role {
@@ -82,73 +57,6 @@ func (e *encoding) arrange() []message {
 	return a.out
 }
 
-// pair finds the result of each call. Of several the last wins; a later call with the same id begins anew.
-func (a *arrangement) pair() {
-	for i := range a.e.r.Turns {
-		t := &a.e.r.Turns[i]
-		for j := range t.Blocks {
-			switch b := &t.Blocks[j]; b.Kind {
-			case ir.ToolCall:
-				a.call(b, i, j)
-			case ir.ToolResult:
-				if c := a.callOf(b); c != nil {
-					c.result = b
-					a.moved[b] = true
-				}
-			}
-		}
-	}
-}
-
-// call gives a call its id: the client's, made legal and unique, or one by its place.
-func (a *arrangement) call(b *ir.Block, i, j int) {
-	c := &call{Block: b}
-	if b.ID == "" {
-		c.id = "call_" + strconv.Itoa(i) + "_" + strconv.Itoa(j)
-		a.nameless = append(a.nameless, c)
-	} else {
-		c.id = idRule().Fit(b.ID)
-		same := a.latest[b.ID]
-		if same == nil || same.turn != i {
-			same = &alike{turn: i}
-			a.latest[b.ID] = same
-		}
-		same.calls = append(same.calls, c)
-	}
-	for id := c.id; a.used[c.id] > 0; {
-		a.used[id]++
-		c.id = idRule().Fit(id + "_" + strconv.Itoa(a.used[id]))
-	}
-	a.used[c.id]++
-	a.calls[b] = c
-}
-
-// callOf finds the call that a result answers.
-func (a *arrangement) callOf(b *ir.Block) *call {
-	if b.ID != "" {
-		same := a.latest[b.ID]
-		switch {
-		case same == nil:
-			return nil
-		case same.next < len(same.calls):
-			same.next++
-		}
-		return same.calls[same.next-1]
-	}
-	at := slices.IndexFunc(a.nameless, func(c *call) bool { return b.Name == "" || c.ToolName == b.ToolName })
-	if len(a.nameless) == 0 {
-		return nil
-	}
-	at = max(at, 0)
-	c := a.nameless[at]
-	if at == 0 {
-		a.nameless = a.nameless[1:]
-	} else {
-		a.nameless = slices.Delete(a.nameless, at, at+1)
-	}
-	return c
-}
-
 func (a *arrangement) last() *message { return &a.out[len(a.out)-1] }
 
 // add appends a part to the last message if that has the role, else to a new one.
@@ -164,11 +72,11 @@ func (a *arrangement) add(role ir.Role, at string, p part) {
 // goes on.
 func (a *arrangement) settle() {
 	for _, c := range a.open {
-		r := c.result
+		r := c.Result
 		if r == nil {
-			r = &ir.Block{Kind: ir.ToolResult, IsError: true, Content: []ir.Block{{Kind: ir.Text, Text: noResult}}}
+			r = &ir.Block{Kind: ir.ToolResult, IsError: true, Content: []ir.Block{{Kind: ir.Text, Text: ir.NoResult}}}
 		}
-		a.add(ir.User, c.At, part{r, c.id})
+		a.add(ir.User, c.Call.At, part{r, c.ID})
 	}
 	a.open = a.open[:0]
 }
@@ -177,14 +85,14 @@ func (a *arrangement) assistant(t *ir.Turn) {
 	for j := range t.Blocks {
 		switch b := &t.Blocks[j]; b.Kind {
 		case ir.ToolCall:
-			c := a.calls[b]
+			c := a.pairs.Of(b)
 			if b.State != nil {
 				a.e.r.Lose(ir.FieldThinking) // nobody signs calls in this dialect
 			}
-			a.add(ir.Assistant, t.At, part{b, c.id})
+			a.add(ir.Assistant, t.At, part{b, c.ID})
 			a.open = append(a.open, c)
 		case ir.ToolResult:
-			if !a.moved[b] {
+			if a.pairs.Orphan(b) {
 				a.orphan(ir.Assistant, t.At, b)
 			}
 		case ir.Thinking:
@@ -203,7 +111,7 @@ func (a *arrangement) user(t *ir.Turn) {
 	for j := range t.Blocks {
 		switch b := &t.Blocks[j]; b.Kind {
 		case ir.ToolResult:
-			if !a.moved[b] {
+			if a.pairs.Orphan(b) {
 				a.orphan(ir.User, t.At, b)
 			}
 		case ir.Thinking:

@@ -2,9 +2,6 @@ package anthropic
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"strconv"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -130,7 +127,7 @@ func (rd *reader) scalars(t *top) error {
 	if t.stop != nil {
 		return array(t.stop, "stop_sequences", func(i int, v []byte) error {
 			var s string
-			err := text(v, element("stop_sequences", i), &s)
+			err := text(v, ir.Element("stop_sequences", i), &s)
 			r.Stop = append(r.Stop, s)
 			return err
 		})
@@ -182,11 +179,7 @@ func cacheKey(user string) string {
 	if session == "" && strings.HasPrefix(user, "user_") {
 		_, session, _ = strings.Cut(user, "_session_")
 	}
-	if len(session) > 64 {
-		sum := sha256.Sum256([]byte(session))
-		return hex.EncodeToString(sum[:])
-	}
-	return session
+	return ir.Shorten(session, 64)
 }
 
 // instructions decodes the system prompt.
@@ -213,7 +206,7 @@ func (rd *reader) conversation(t *top) error {
 		return ir.Refuse("messages", "is required")
 	}
 	rd.r.Turns = make([]ir.Turn, 0, 32)
-	return array(t.messages, "messages", func(i int, v []byte) error { return rd.message(v, element("messages", i)) })
+	return array(t.messages, "messages", func(i int, v []byte) error { return rd.message(v, ir.Element("messages", i)) })
 }
 
 func (rd *reader) message(raw []byte, at string) error {
@@ -430,89 +423,5 @@ func (rd *reader) mark(v []byte, at string) (*ir.CacheMark, error) {
 	return &m, err
 }
 
-// maxLost is how many losses get a name of their own.
-const maxLost = 64
-
-// lose names a member that is not kept. A name that is no plain word is not repeated: it goes into a header.
-func (rd *reader) lose(key []byte) {
-	if len(key) > 64 || len(rd.r.Lost) >= maxLost {
-		key = []byte("unknown")
-	}
-	for _, c := range key {
-		if c != '.' && !legalName(c, false) {
-			key = []byte("unknown")
-			break
-		}
-	}
-	rd.r.LosePath(string(key))
-}
-
-// element is the path of an array's element.
-func element(at string, i int) string { return at + "[" + strconv.Itoa(i) + "]" }
-
-// object visits the members of an object that are not null.
-func object(raw []byte, at string, visit func(key, v []byte) error) error {
-	if len(raw) == 0 || first(raw) != '{' {
-		return ir.Refuse(at, "must be an object")
-	}
-	return rawjson.Walk(raw, func(key []byte, f rawjson.Field) error {
-		if v := f.Value(raw); v[0] != 'n' {
-			return visit(key, v)
-		}
-		return nil
-	})
-}
-
-// array visits the elements of an array.
-func array(raw []byte, at string, visit func(i int, v []byte) error) error {
-	if len(raw) == 0 || first(raw) != '[' {
-		return ir.Refuse(at, "must be an array")
-	}
-	return rawjson.Elements(raw, visit)
-}
-
-// count is how many elements an array has.
-func count(raw []byte, at string) (n int, err error) {
-	err = array(raw, at, func(int, []byte) error { n++; return nil })
-	return n, err
-}
-
-// first is the byte with which a value begins.
-func first(raw []byte) byte {
-	for _, c := range raw {
-		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return c
-		}
-	}
-	return 0
-}
-
-func text(v []byte, at string, to *string) error {
-	s, ok := rawjson.String(v)
-	if !ok {
-		return ir.Refuse(at, "must be a string")
-	}
-	*to = s
-	return nil
-}
-
-func boolean(v []byte, at string, to *bool) error {
-	switch string(v) {
-	case "true":
-		*to = true
-	case "false":
-		*to = false
-	default:
-		return ir.Refuse(at, "must be true or false")
-	}
-	return nil
-}
-
-// number keeps a number as it was written.
-func number(v []byte, at string, to *string) error {
-	if c := v[0]; c != '-' && (c < '0' || c > '9') {
-		return ir.Refuse(at, "must be a number")
-	}
-	*to = string(v)
-	return nil
-}
+// lose names a member that is not kept.
+func (rd *reader) lose(key []byte) { rd.r.LosePath(string(key)) }

@@ -111,7 +111,7 @@ func (rd *reader) content(raw []byte, at string, depth int) ([]ir.Block, error) 
 	}
 	blocks := make([]ir.Block, 0, 1) // most have one or two
 	err := array(raw, at, func(i int, v []byte) error {
-		b := block{at: element(at, i), raw: v}
+		b := block{at: ir.Element(at, i), raw: v}
 		if err := b.sort(); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (rd *reader) image(dst []ir.Block, b *block) ([]ir.Block, error) {
 	out := ir.Block{Kind: ir.Image, At: b.at}
 	switch {
 	case s.kind == "base64" && s.data != "":
-		out.Media = ir.Media{MIME: s.mime, Data: s.data}
+		out.Media = ir.Media{MIME: s.mime, Data: ir.StandardBase64(s.data)}
 	case s.kind == "url" && s.url != "":
 		out.Media = ir.Media{URL: s.url}
 	default:
@@ -254,7 +254,7 @@ func (rd *reader) document(dst []ir.Block, b *block, depth int) ([]ir.Block, err
 	var images []ir.Block
 	switch {
 	case s.kind == "base64" && s.data != "":
-		out.Media = ir.Media{MIME: s.mime, Data: s.data}
+		out.Media = ir.Media{MIME: s.mime, Data: ir.StandardBase64(s.data)}
 	case s.kind == "url" && s.url != "":
 		out.Media = ir.Media{MIME: "application/pdf", URL: s.url}
 	case s.kind == "text":

@@ -34,7 +34,7 @@ var clientTools = [...]struct{ prefix, name, description, schema string }{
 // toolset decodes tools and tool_choice.
 func (rd *reader) toolset(t *top) error {
 	if t.tools != nil {
-		err := array(t.tools, "tools", func(i int, v []byte) error { return rd.tool(v, element("tools", i)) })
+		err := array(t.tools, "tools", func(i int, v []byte) error { return rd.tool(v, ir.Element("tools", i)) })
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (rd *reader) hosted(t *ir.Tool, d *declared) error {
 func domains(v []byte, at string, to *[]string) error {
 	return array(v, at, func(i int, v []byte) error {
 		var s string
-		err := text(v, element(at, i), &s)
+		err := text(v, ir.Element(at, i), &s)
 		*to = append(*to, s)
 		return err
 	})

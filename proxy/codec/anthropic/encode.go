@@ -1,8 +1,6 @@
 package anthropic
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 
@@ -204,14 +202,9 @@ func (e *encoding) strings(name string, list []string) {
 func (e *encoding) options() {
 	r, w := e.r, &e.w
 	if r.User != "" {
-		user := r.User
-		if len(user) > maxUser {
-			sum := sha256.Sum256([]byte(user))
-			user = hex.EncodeToString(sum[:])
-		}
 		w.Key("metadata")
 		w.Open('{')
-		w.Field("user_id", user)
+		w.Field("user_id", ir.Shorten(r.User, maxUser))
 		w.Close('}')
 	}
 	switch r.ServiceTier {
@@ -239,7 +232,7 @@ func (e *encoding) options() {
 	}
 }
 
-// marks visits all cache marks in the order of the prompt; the visit's result tells whether to go on.
+// marks visits all cache marks that are written, in the order of the prompt.
 func (e *encoding) marks(tools []ir.Tool, visit func(*ir.CacheMark)) {
 	one := func(m *ir.CacheMark) {
 		if m != nil {
@@ -259,8 +252,8 @@ func (e *encoding) marks(tools []ir.Tool, visit func(*ir.CacheMark)) {
 			if p.Kind == ir.Thinking {
 				continue
 			}
-			for j := range p.Content {
-				one(p.Content[j].Cache)
+			for _, b := range e.flat(nil, p.Content) {
+				one(b.Cache)
 			}
 			one(p.Cache)
 		}

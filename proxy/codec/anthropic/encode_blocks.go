@@ -89,16 +89,7 @@ func input(b *ir.Block) []byte {
 	if b.Form == ir.FormCustom {
 		args = ir.WrapCustom(args)
 	}
-	switch raw := []byte(args); {
-	case blank(args):
-		return []byte("{}")
-	case rawjson.Valid(raw) != nil:
-		return append(rawjson.AppendString([]byte(`{"_raw":`), args), '}')
-	case first(raw) != '{':
-		return append(append([]byte(`{"value":`), raw...), '}')
-	default:
-		return raw
-	}
+	return rawjson.AppendObject(nil, args)
 }
 
 // thought writes reasoning that goes back to who signed it, unchanged. It bears no cache mark.
@@ -142,11 +133,7 @@ func (e *encoding) can(b *ir.Block) bool {
 		if e.own && len(b.Raw) > 0 {
 			return true
 		}
-		if b.Type != "" {
-			e.r.LosePath(b.Type)
-		} else {
-			e.r.LosePath("opaque")
-		}
+		e.r.LosePath(b.LostName())
 		return false
 	case ir.Document:
 		return b.Media.Data != "" || b.Media.URL != "" || b.Media.FileID != "" || !blank(b.Text)
@@ -194,8 +181,10 @@ func (e *encoding) image(b *ir.Block) error {
 	w.Open('{')
 	switch {
 	case m.Data != "":
-		mime := imageType(m)
-		if mime == "" {
+		mime := m.Type()
+		switch mime {
+		case "image/jpeg", "image/png", "image/gif", "image/webp":
+		default:
 			return ir.Refuse(e.at(b), "only JPEG, PNG, GIF and WebP images can be sent to this provider")
 		}
 		w.Field("type", "base64")
@@ -216,29 +205,10 @@ func (e *encoding) image(b *ir.Block) error {
 	return nil
 }
 
-// imageType is the media type of an image in the API's words, "" for one that it does not take. An image whose client
-// does not say is told by how its data begin.
-func imageType(m *ir.Media) string {
-	mime, _, _ := strings.Cut(strings.ToLower(m.MIME), ";")
-	switch mime = strings.TrimSpace(mime); mime {
-	case "image/jpeg", "image/png", "image/gif", "image/webp":
-		return mime
-	case "image/jpg", "image/pjpeg":
-		return "image/jpeg"
-	case "", "image/*", "application/octet-stream":
-		for _, magic := range [...][2]string{{"/9j/", "image/jpeg"}, {"iVBORw0KGgo", "image/png"}, {"R0lGOD", "image/gif"}, {"UklGR", "image/webp"}} {
-			if strings.HasPrefix(m.Data, magic[0]) {
-				return magic[1]
-			}
-		}
-	}
-	return ""
-}
-
 func (e *encoding) document(b *ir.Block) error {
 	m := &b.Media
 	w := &e.w
-	mime, _, _ := strings.Cut(strings.ToLower(m.MIME), ";")
+	mime := m.Type()
 	w.Open('{')
 	w.Field("type", "document")
 	w.Key("source")
@@ -246,7 +216,7 @@ func (e *encoding) document(b *ir.Block) error {
 	switch {
 	case m.Data == "" && m.URL == "" && m.FileID == "":
 		e.plainText(b.Text)
-	case m.Data != "" && (mime == "application/pdf" || mime == "" && strings.HasPrefix(m.Data, "JVBERi")):
+	case m.Data != "" && mime == "application/pdf":
 		w.Field("type", "base64")
 		w.Field("media_type", "application/pdf")
 		w.Field("data", m.Data)

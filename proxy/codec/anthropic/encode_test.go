@@ -399,11 +399,11 @@ func TestToolSchema(t *testing.T) {
 		in, want string
 		whole    bool
 	}{
-		{``, emptySchema, true}, {`true`, emptySchema, true}, {`false`, emptySchema, false}, {`null`, emptySchema, true},
+		{``, ir.EmptySchema, true}, {`true`, ir.EmptySchema, true}, {`false`, ir.EmptySchema, false}, {`null`, ir.EmptySchema, true},
 		{`{"type":"object","b":1,"a":[true,false]}`, `{"type":"object","b":1,"a":[true,false]}`, true},
 		{`{"properties":{"a\"b":true}}`, `{"type":"object","properties":{"a\"b":true}}`, true},
 		{`{"type":["object","null"]}`, `{"type":"object"}`, true},
-		{`{"type":"string"}`, emptySchema, false},
+		{`{"type":"string"}`, ir.EmptySchema, false},
 		{`{"allOf":[{"type":"object","properties":{"a":{}},"required":["a"]},{"properties":{"b":{}},"required":["b","a"]}],"title":"t"}`, `{"type":"object","title":"t","properties":{"a":{},"b":{}},"required":["a","b"]}`, true},
 		{`{"type":"object","properties":{"k":{}},"anyOf":[{"properties":{"a":{"type":"string"}},"required":["k","a"]},{"properties":{"a":{"type":"integer"}},"required":["k"]}]}`,
 			`{"type":"object","properties":{"k":{},"a":{"anyOf":[{"type":"string"},{"type":"integer"}]}},"required":["k"]}`, false},
@@ -430,5 +430,14 @@ func TestFamilies(t *testing.T) {
 		if got := familyOf(name); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
+	}
+}
+
+// A schema that contains itself many times over ends, and says that it is not whole.
+func TestSchemaOfItself(t *testing.T) {
+	schema := `{"type":"object","properties":{"a":{}},"anyOf":[{"$ref":"#"}` + strings.Repeat(`,{"$ref":"#"}`, 1000) + `]}`
+	got, whole := toolSchema([]byte(schema))
+	if whole || string(got) != `{"type":"object","properties":{"a":{}}}` {
+		t.Errorf("%t, %s", whole, got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"coding-proxy/proxy/ir"
-	"coding-proxy/proxy/rawjson"
 )
 
 // tools are those that go out: without what the API has not, what the client does not allow, and doubles.
@@ -98,10 +97,8 @@ func (e *encoding) tool(t *ir.Tool) {
 	w := &e.w
 	w.Open('{')
 	w.Field("name", e.book.Wire(t.ToolName))
-	description, schema := t.Description, []byte(ir.CustomSchema)
-	if t.Kind == ir.ToolCustom {
-		description += grammarText(t.Grammar)
-	} else {
+	schema := []byte(ir.CustomSchema)
+	if t.Kind != ir.ToolCustom {
 		var whole bool
 		if schema, whole = toolSchema(t.Schema); !whole {
 			e.r.Lose(ir.FieldSchema)
@@ -115,7 +112,7 @@ func (e *encoding) tool(t *ir.Tool) {
 	if strict && !e.own {
 		schema = strictSchema(schema)
 	}
-	w.Optional("description", description)
+	w.Optional("description", t.Described())
 	w.Key("input_schema")
 	w.Raw(schema)
 	if strict {
@@ -124,16 +121,6 @@ func (e *encoding) tool(t *ir.Tool) {
 	}
 	e.cache(t.Cache)
 	w.Close('}')
-}
-
-// grammarText tells the model of a grammar that nothing holds it to.
-func grammarText(grammar []byte) string {
-	syntax, _ := rawjson.String(rawjson.Get(grammar, "syntax"))
-	definition, _ := rawjson.String(rawjson.Get(grammar, "definition"))
-	if definition == "" {
-		return ""
-	}
-	return "\n\nThe input must follow this grammar (" + syntax + "):\n" + definition
 }
 
 func (e *encoding) webSearch(t *ir.Tool) {

@@ -19,14 +19,14 @@ var types = [...]struct {
 	{500, "api_error"}, {504, "timeout_error"}, {529, "overloaded_error"},
 }
 
-// statusOf returns the status that an error type stands for, 500 for an unknown one.
-func statusOf(errorType string) int {
+// statusOf returns the status that an error type stands for, 500 for one that is not known.
+func statusOf(errorType string) (status int, known bool) {
 	for _, t := range types {
 		if t.name == errorType {
-			return t.status
+			return t.status, true
 		}
 	}
-	return http.StatusInternalServerError
+	return http.StatusInternalServerError, false
 }
 
 // fault reads an error body or the data of an error event (status 0: the one that its type stands for). What is no error
@@ -46,22 +46,14 @@ func fault(status int, body []byte) ir.Fault {
 	if f.Message == "" {
 		f.Message, _ = rawjson.String(rawjson.Get(body, "message"))
 	}
+	meant, known := statusOf(f.Type)
 	if f.Status == 0 {
-		f.Status = statusOf(f.Type)
+		f.Status = meant
 	}
-	if f.Kind = f.Type; !isType(f.Kind) {
+	if f.Kind = f.Type; !known {
 		f.Kind = ir.KindOf(f.Status)
 	}
 	return f
-}
-
-func isType(word string) bool {
-	for _, t := range types {
-		if t.name == word {
-			return true
-		}
-	}
-	return false
 }
 
 // kindOf is the type under which a fault is told: our types are the canonical kinds.
@@ -77,7 +69,8 @@ func status(f *ir.Fault) int {
 	if f.Status >= 400 && f.Status <= 599 {
 		return f.Status
 	}
-	return statusOf(kindOf(f))
+	meant, _ := statusOf(kindOf(f))
+	return meant
 }
 
 // tooLong are the words by which Claude Code knows that it must compact: it tries nothing else then.

@@ -72,9 +72,6 @@ func plain(value func(name string) []byte) (ir.Usage, string) {
 // carries reports whether the data of a delta hold anything: providers begin streams with empty ones.
 func carries(data []byte) bool {
 	delta := rawjson.Get(data, "delta")
-	if delta == nil {
-		return true // the start of a block that is content
-	}
 	for _, field := range [...]string{"text", "thinking", "partial_json"} {
 		if string(rawjson.Get(delta, field)) == `""` {
 			return false

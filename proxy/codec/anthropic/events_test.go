@@ -271,7 +271,7 @@ func FuzzFault(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		got := fault(status, body)
 		if status == 0 {
-			status = statusOf(got.Type)
+			status, _ = statusOf(got.Type)
 		}
 		if got.Status != status || got.Kind == "" || got.Reset != 0 || got.KeyWide {
 			t.Fatalf("%+v", got)

@@ -3,8 +3,7 @@ package anthropic
 import "strings"
 
 // family is what must be known of a model to write a request for it. The figures are from facts/protocols.md 1.1 and 1.5
-// and facts/clients.md 1 (what Claude Code sends to which model); those of 4.5 and 4.6 are the vendor's tables. The price
-// table will own them (issue 6).
+// and facts/clients.md 1 (what Claude Code sends to which model); those of 4.5 and 4.6 are the vendor's tables.
 type family struct {
 	claude  bool  // false: another vendor's model behind this dialect; it is asked for nothing that is not common
 	version int   // 405 is 4.5

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
 )
 
@@ -63,7 +64,7 @@ func results(open []*wanted) *past {
 func (c *wanted) answer() *pastBlock {
 	if c.result == nil {
 		raw := rawjson.AppendString([]byte(`{"type":"tool_result","tool_use_id":`), c.id)
-		c.result = &pastBlock{kind: "tool_result", id: c.id, raw: append(raw, `,"content":"`+noResult+`","is_error":true}`...)}
+		c.result = &pastBlock{kind: "tool_result", id: c.id, raw: append(raw, `,"content":"`+ir.NoResult+`","is_error":true}`...)}
 	}
 	return c.result
 }

@@ -133,7 +133,7 @@ func TestDecodeTopLevel(t *testing.T) {
 		r.Reasoning.Effort != "high" || r.Format.Kind != ir.FormatSchema || string(r.Format.Schema) != `{"b":1,"a":2}` {
 		t.Errorf("%+v", r)
 	}
-	if want := []string{"context_management", "speed", "fallbacks", "thread", "unknown", "metadata", "output_config.task_budget"}; !slices.Equal(r.Lost, want) {
+	if want := []string{"context_management", "speed", "fallbacks", "thread", "unknown_fields", "metadata", "output_config.task_budget"}; !slices.Equal(r.Lost, want) {
 		t.Errorf("lost %q, want %q", r.Lost, want)
 	}
 	if r := decode(t, `{"messages":[],"thinking":{"type":"adaptive"},"max_tokens":null,"system":null,"tools":null}`); r.Reasoning.Budget != -1 || r.Reasoning.Mode != ir.ReasoningOn {

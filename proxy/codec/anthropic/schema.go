@@ -4,11 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
 )
-
-// emptySchema is that of a function without arguments.
-const emptySchema = `{"type":"object","properties":{}}`
 
 // maxSchemaDepth bounds how deep schemas are rewritten; what lies deeper stays as it is.
 const maxSchemaDepth = 32
@@ -32,7 +30,7 @@ func propertiesOf(raw []byte) []property {
 // root stays as it is, byte for byte. whole is false where something could not be said.
 func toolSchema(raw []byte) (schema []byte, whole bool) {
 	if len(raw) == 0 || raw[0] != '{' {
-		return []byte(emptySchema), len(raw) == 0 || string(raw) == "true" || string(raw) == "null"
+		return []byte(ir.EmptySchema), len(raw) == 0 || string(raw) == "true" || string(raw) == "null"
 	}
 	var kind []byte
 	union := false
@@ -52,14 +50,14 @@ func toolSchema(raw []byte) (schema []byte, whole bool) {
 	}
 	whole = kind == nil || strings.Contains(string(kind), `"object"`) || string(kind) == "null"
 	if !whole {
-		return []byte(emptySchema), false
+		return []byte(ir.EmptySchema), false
 	}
 	var w rawjson.Writer
 	w.Open('{')
 	w.Field("type", "object")
 	for _, p := range propertiesOf(raw) {
 		if p.name != "type" {
-			w.Key(quoted(p.name))
+			w.Key(p.name)
 			w.Raw(p.raw)
 		}
 	}
@@ -67,15 +65,14 @@ func toolSchema(raw []byte) (schema []byte, whole bool) {
 	return w.Buf, true
 }
 
-// quoted is a name as Writer.Key wants it.
-func quoted(name string) string {
-	b := rawjson.AppendString(nil, name)
-	return string(b[1 : len(b)-1])
-}
+// maxSchemaWork bounds the bytes that are read while references are followed (those that contain themselves multiply), and the properties
+// that are compared.
+const maxSchemaWork = 16 << 20
 
 // flatten is a root that is being made of its branches.
 type flatten struct {
 	root       []byte
+	work       *int // that may still be done
 	properties []property
 	required   []string
 	whole      bool
@@ -84,7 +81,8 @@ type flatten struct {
 // flatSchema lays the branches of a root's union into one object. A property that branches disagree about becomes a
 // choice; required is what all alternatives require.
 func flatSchema(raw []byte) ([]byte, bool) {
-	f := flatten{root: raw, whole: true}
+	work := maxSchemaWork + 8*len(raw)
+	f := flatten{root: raw, work: &work, whole: true}
 	f.add(raw, 0)
 	var w rawjson.Writer
 	w.Open('{')
@@ -92,18 +90,15 @@ func flatSchema(raw []byte) ([]byte, bool) {
 	for _, p := range propertiesOf(raw) {
 		switch p.name {
 		case "type", "properties", "required", "anyOf", "oneOf", "allOf", "$ref":
-		case "additionalProperties": // was said beside the union: properties of the branches are now beside it, too
-			w.Key(p.name)
-			w.Raw(p.raw)
 		default:
-			w.Key(quoted(p.name))
+			w.Key(p.name)
 			w.Raw(p.raw)
 		}
 	}
 	w.Key("properties")
 	w.Open('{')
 	for _, p := range f.properties {
-		w.Key(quoted(p.name))
+		w.Key(p.name)
 		w.Raw(p.raw)
 	}
 	w.Close('}')
@@ -121,7 +116,7 @@ func flatSchema(raw []byte) ([]byte, bool) {
 
 // add takes over what a schema says at its root.
 func (f *flatten) add(raw []byte, depth int) {
-	if len(raw) == 0 || raw[0] != '{' || depth == 8 {
+	if *f.work -= len(raw); len(raw) == 0 || raw[0] != '{' || depth == 8 || *f.work < 0 {
 		f.whole = f.whole && string(raw) == "true"
 		return
 	}
@@ -155,7 +150,7 @@ func (f *flatten) alternatives(raw []byte, depth int) {
 	var common []string
 	first := true
 	_ = rawjson.Elements(raw, func(_ int, v []byte) error {
-		b := flatten{root: f.root, properties: f.properties, whole: true}
+		b := flatten{root: f.root, work: f.work, properties: f.properties, whole: true}
 		b.add(v, depth+1)
 		if f.properties = b.properties; first {
 			common = b.required
@@ -174,6 +169,10 @@ func (f *flatten) alternatives(raw []byte, depth int) {
 
 // property adds a property, as an alternative where it is there already.
 func (f *flatten) property(p property) {
+	if *f.work -= len(f.properties); *f.work < 0 {
+		f.whole = false
+		return
+	}
 	for i := range f.properties {
 		q := &f.properties[i]
 		if q.name != p.name {
@@ -204,6 +203,7 @@ func (f *flatten) local(ref []byte) []byte {
 	if !ok {
 		return nil
 	}
+	*f.work -= len(f.root)
 	at := f.root
 	for _, step := range strings.Split(path, "/") {
 		at = rawjson.Get(at, strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
@@ -249,7 +249,8 @@ func strictNode(w *rawjson.Writer, raw []byte, depth int) {
 		return
 	}
 	list := propertiesOf(raw)
-	description, notes, closed := "", "", false
+	description, closed := "", false
+	var notes []byte
 	w.Open('{')
 	for _, p := range list {
 		if p.name == "description" {
@@ -258,18 +259,18 @@ func strictNode(w *rawjson.Writer, raw []byte, depth int) {
 		}
 		closed = closed || p.name == "properties" || p.name == "type" && strings.Contains(string(p.raw), `"object"`)
 		if !strictKeyword(w, p, depth) {
-			notes += ", " + p.name + ": " + string(p.raw)
+			notes = append(append(append(append(notes, ", "...), p.name...), ": "...), p.raw...)
 		}
 	}
 	if closed {
 		w.Key("additionalProperties")
 		w.Bool(false)
 	}
-	if notes != "" {
+	if len(notes) > 0 {
 		if description != "" {
 			description += "\n\n"
 		}
-		description += "{" + notes[2:] + "}"
+		description += "{" + string(notes[2:]) + "}"
 	}
 	w.Optional("description", description)
 	w.Close('}')
@@ -294,7 +295,7 @@ func strictKeyword(w *rawjson.Writer, p property, depth int) bool {
 		w.Key(p.name)
 		w.Open('{')
 		for _, q := range propertiesOf(p.raw) {
-			w.Key(quoted(q.name))
+			w.Key(q.name)
 			strictNode(w, q.raw, depth+1)
 		}
 		w.Close('}')

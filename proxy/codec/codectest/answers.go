@@ -123,10 +123,7 @@ func Answers() []Answer {
 	reasoningAnswers(add)
 	callAnswers(add)
 	endings(add)
-	for _, f := range faultAnswers() {
-		all = append(all, f)
-	}
-	return all
+	return append(all, faultAnswers()...)
 }
 
 type adder func(name string, events []ir.Event) *Answer

@@ -1,14 +1,9 @@
 package gemini
 
 import (
-	"strconv"
-	"strings"
-
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // appendAnswer implements ir.Dialect: what a client would make of the stream.
 func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []string) {
@@ -22,7 +17,7 @@ func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []str
 	for i := range a.Blocks {
 		b := &a.Blocks[i]
 		if len(b.Citations) > 0 {
-			lost = lose(lost, "citations")
+			lost = ir.AppendLost(lost, "citations")
 		}
 		switch b.Kind {
 		case ir.Text, ir.Refusal:
@@ -33,29 +28,27 @@ func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []str
 		case ir.Thinking:
 			if b.Text != "" || b.State != nil && b.State.Owner != "" {
 				next()
-				dst = appendText(dst, ir.Thinking, broken(b), b.State)
+				dst = appendText(dst, ir.Thinking, b.Paragraphs(), b.State)
 			}
 		case ir.ToolCall:
 			if a.Stop.Reason == ir.StopLength && i == len(a.Blocks)-1 && !isWhole([]byte(b.Args)) {
-				lost = lose(lost, "functionCall") // it was cut and must not be made
+				lost = ir.AppendLost(lost, "functionCall") // it was cut and must not be made
 				continue
 			}
 			next()
 			dst = appendCall(dst, b, r.Seed, calls)
 			calls++
 		default:
-			part := []byte(nil)
+			var part []byte
 			if isMedia(b) {
-				if part = appendMedia(nil, &b.Media); part == nil {
-					lost = lose(lost, "media")
-				}
-			} else if name := unsayable(b); name != "" {
-				lost = lose(lost, name)
+				part = appendMedia(nil, &b.Media)
 			}
-			if part != nil {
-				next()
-				dst = append(dst, part...)
+			if part == nil {
+				lost = ir.AppendLost(lost, b.AnswerName())
+				continue
 			}
+			next()
+			dst = append(dst, part...)
 		}
 	}
 	var w rawjson.Writer
@@ -69,23 +62,4 @@ func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []str
 	w.Buf = rawjson.AppendString(append(w.Buf, `,"modelVersion":`...), r.Model)
 	w.Buf = rawjson.AppendString(append(w.Buf, `,"responseId":`...), r.Seed)
 	return append(w.Buf, '}'), lost
-}
-
-// broken is the text of reasoning with its summary's parts apart.
-func broken(b *ir.Block) string {
-	if len(b.Breaks) == 0 {
-		return b.Text
-	}
-	var s strings.Builder
-	at := 0
-	for _, n := range b.Breaks {
-		if n < at || n > len(b.Text) {
-			continue
-		}
-		s.WriteString(b.Text[at:n])
-		s.WriteString("\n\n")
-		at = n
-	}
-	s.WriteString(b.Text[at:])
-	return s.String()
 }

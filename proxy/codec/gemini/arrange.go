@@ -1,15 +1,11 @@
 package gemini
 
-import (
-	"strconv"
-
-	"coding-proxy/proxy/ir"
-)
+import "coding-proxy/proxy/ir"
 
 // outPart is a block of a content, with the call that it belongs to.
 type outPart struct {
 	*ir.Block
-	call *outCall // of calls and results
+	call *ir.Pair // of calls and results
 	data string   // the signature that goes with it
 	text string   // of a Text: instead of the block's own
 }
@@ -21,33 +17,17 @@ type outContent struct {
 	parts   []outPart
 }
 
-// outCall is a call of the history and what came of it.
-type outCall struct {
-	*ir.Block
-	turn   int
-	id     string // on the wire
-	result *ir.Block
-}
-
 // arrangement makes contents of the client's turns as the API wants them: user and model in turn, the user first, the
 // results of a model's calls in one content right behind them, in their number and order.
 type arrangement struct {
-	e        *encoding
-	calls    map[*ir.Block]*outCall
-	latest   map[string][]*outCall // by the client's id: those of the last turn that has such
-	nameless []*outCall            // without an id
-	used     map[string]bool       // ids on the wire
-	found    map[*ir.Block]bool    // results that have their call
-	waiting  []*outCall            // calls of the last content
-	out      []outContent
+	e       *encoding
+	pairs   *ir.Pairing
+	waiting []*ir.Pair // calls of the last content
+	out     []outContent
 }
 
 func (e *encoding) arrange() []outContent {
-	a := &arrangement{
-		e: e, calls: map[*ir.Block]*outCall{}, latest: map[string][]*outCall{}, used: map[string]bool{}, found: map[*ir.Block]bool{},
-		out: make([]outContent, 0, 2*len(e.r.Turns)),
-	}
-	a.pair()
+	a := &arrangement{e: e, pairs: ir.NewPairing(e.r.Turns, callIDs()), out: make([]outContent, 0, 2*len(e.r.Turns))}
 	for i := range e.r.Turns {
 		t := &e.r.Turns[i]
 		if t.Phase != "" {
@@ -61,68 +41,6 @@ func (e *encoding) arrange() []outContent {
 		}
 	}
 	return a.finish()
-}
-
-// pair finds the result of each call. Of several the last wins; a later call with the same id begins anew.
-func (a *arrangement) pair() {
-	for i := range a.e.r.Turns {
-		t := &a.e.r.Turns[i]
-		for j := range t.Blocks {
-			switch b := &t.Blocks[j]; b.Kind {
-			case ir.ToolCall:
-				a.number(b, i, j)
-			case ir.ToolResult:
-				if c := a.callOf(b); c != nil {
-					c.result = b
-					a.found[b] = true
-				}
-			}
-		}
-	}
-}
-
-// number gives a call its id: the client's, legal and unique, or one by its place.
-func (a *arrangement) number(b *ir.Block, turn, block int) {
-	c := &outCall{Block: b, turn: turn}
-	if b.ID == "" {
-		c.id = "call_" + strconv.Itoa(turn) + "_" + strconv.Itoa(block)
-		a.nameless = append(a.nameless, c)
-	} else {
-		c.id = callIDs().Fit(b.ID)
-		if same := a.latest[b.ID]; len(same) > 0 && same[0].turn == turn {
-			a.latest[b.ID] = append(same, c)
-		} else {
-			a.latest[b.ID] = []*outCall{c}
-		}
-	}
-	for n, id := 2, c.id; a.used[c.id]; n++ {
-		c.id = callIDs().Fit(id + "_" + strconv.Itoa(n))
-	}
-	a.used[c.id] = true
-	a.calls[b] = c
-}
-
-// callOf finds the call that a result answers.
-func (a *arrangement) callOf(b *ir.Block) *outCall {
-	if b.ID == "" {
-		for i, c := range a.nameless {
-			if b.Name == "" || c.ToolName == b.ToolName {
-				a.nameless = append(a.nameless[:i:i], a.nameless[i+1:]...)
-				return c
-			}
-		}
-		return nil
-	}
-	same := a.latest[b.ID]
-	for _, c := range same {
-		if c.result == nil {
-			return c
-		}
-	}
-	if len(same) == 0 {
-		return nil
-	}
-	return same[len(same)-1]
 }
 
 // add appends a part to the last content if that has the role, else to a new one.
@@ -142,7 +60,7 @@ func (a *arrangement) assistant(t *ir.Turn) {
 	for j := range t.Blocks {
 		switch b := &t.Blocks[j]; b.Kind {
 		case ir.ToolCall:
-			c := a.calls[b]
+			c := a.pairs.Of(b)
 			data, ok := b.State.For(a.e.t.Owner)
 			if !ok && b.State != nil {
 				a.e.r.Lose(ir.FieldThinking)
@@ -207,7 +125,7 @@ func (a *arrangement) plain(role ir.Role, b *ir.Block) {
 		}
 	case ir.HostedCall, ir.HostedResult, ir.Opaque:
 		if !a.e.own || len(b.Raw) == 0 {
-			a.e.r.LosePath(opaqueName(b))
+			a.e.r.LosePath(b.LostName())
 			return
 		}
 	case ir.Image, ir.Document, ir.Audio, ir.Video:
@@ -218,16 +136,9 @@ func (a *arrangement) plain(role ir.Role, b *ir.Block) {
 	a.add(role, p)
 }
 
-func opaqueName(b *ir.Block) string {
-	if b.Type == "" {
-		return "opaque"
-	}
-	return b.Type
-}
-
 // orphan says a result without a call as the user's text.
 func (a *arrangement) orphan(b *ir.Block) {
-	if a.found[b] {
+	if !a.pairs.Orphan(b) {
 		return
 	}
 	a.cache(b)
@@ -256,9 +167,9 @@ func (a *arrangement) settle() {
 	results := outContent{role: ir.User, results: true}
 	var media []outPart
 	for _, c := range a.waiting {
-		r := c.result
+		r := c.Result
 		if r == nil {
-			r = &ir.Block{Kind: ir.ToolResult, IsError: true, Content: []ir.Block{{Kind: ir.Text, Text: noResult}}}
+			r = &ir.Block{Kind: ir.ToolResult, IsError: true, Content: []ir.Block{{Kind: ir.Text, Text: ir.NoResult}}}
 		}
 		a.cache(r)
 		results.parts = append(results.parts, outPart{Block: r, call: c})
@@ -274,7 +185,7 @@ func (a *arrangement) settle() {
 }
 
 // media appends the images of a result that cannot hold them itself: they follow in a content of their own (case 40).
-func (a *arrangement) media(dst []outPart, c *outCall, r *ir.Block) []outPart {
+func (a *arrangement) media(dst []outPart, c *ir.Pair, r *ir.Block) []outPart {
 	labelled := false
 	for i := range r.Content {
 		b := &r.Content[i]
@@ -283,7 +194,7 @@ func (a *arrangement) media(dst []outPart, c *outCall, r *ir.Block) []outPart {
 		}
 		if !labelled {
 			labelled = true
-			label := "[attached to the result of " + a.e.book.Wire(c.ToolName) + " (" + c.id + ")]"
+			label := "[attached to the result of " + a.e.book.Wire(c.Call.ToolName) + " (" + c.ID + ")]"
 			dst = append(dst, outPart{Block: &ir.Block{Kind: ir.Text, Text: label}})
 		}
 		dst = append(dst, outPart{Block: b})

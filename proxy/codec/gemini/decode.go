@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -15,18 +14,11 @@ type reader struct {
 	open   []openCall // calls without a result, of the last turn that calls
 	closed bool       // something else came after them: the next call begins anew
 	signed *ir.State  // belongs to the next call
+	more   []byte     // text of the last block of all, which goes on
 }
-
-// longestName bounds the unknown names that are reported as lost, in bytes.
-const longestName = 64
 
 // lose names a member that nothing here has a use for.
-func (rd *reader) lose(prefix string, key []byte) {
-	if len(key) > longestName {
-		key = key[:longestName]
-	}
-	rd.r.LosePath(prefix + string(key))
-}
+func (rd *reader) lose(prefix string, key []byte) { rd.r.LosePath(prefix + string(key)) }
 
 // decodeRequest implements ir.Dialect.
 func decodeRequest(in ir.Incoming) (*ir.Request, error) {
@@ -79,7 +71,7 @@ func (rd *reader) system(v []byte) error {
 		switch string(key) {
 		case "parts":
 			return parts(v, at, func(i int, v []byte) error {
-				b := ir.Block{Kind: ir.Text, At: element(at+".parts", i)}
+				b := ir.Block{Kind: ir.Text, At: ir.Element(at+".parts", i)}
 				said := false
 				err := object(v, b.At, func(key, v []byte) error {
 					if string(key) == "text" {
@@ -211,7 +203,7 @@ func (rd *reader) refusable(key, v []byte, path string) error {
 		}
 		for i, m := range list {
 			if !strings.EqualFold(m, "TEXT") && !strings.EqualFold(m, "MODALITY_UNSPECIFIED") {
-				return ir.Refuse(element(path, i), "only text can be had from this provider")
+				return ir.Refuse(ir.Element(path, i), "only text can be had from this provider")
 			}
 		}
 	default: // mediaResolution, speechConfig, imageConfig, …
@@ -285,9 +277,6 @@ func (rd *reader) thinking(v []byte, at string) error {
 	}
 	return nil
 }
-
-// clone keeps a value beyond the body's buffer.
-func clone(v []byte) []byte { return bytes.Clone(v) }
 
 // rawText is a decoded string member, "" where it is none.
 func rawText(v []byte) string {

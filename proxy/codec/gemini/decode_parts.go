@@ -1,7 +1,10 @@
 package gemini
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +20,7 @@ type openCall struct {
 
 // contents decodes the conversation.
 func (rd *reader) contents(v []byte) error {
+	defer rd.settle()
 	if isObject(v) { // one content alone
 		return rd.content(v, 0)
 	}
@@ -26,7 +30,7 @@ func (rd *reader) contents(v []byte) error {
 // content decodes one content. Calls are the model's and results the user's, whatever role the client gives them, so that
 // one content may become several turns.
 func (rd *reader) content(v []byte, i int) error {
-	at := element("contents", i)
+	at := ir.Element("contents", i)
 	role := ir.User
 	var all []byte
 	err := object(v, at, func(key, v []byte) error {
@@ -44,7 +48,7 @@ func (rd *reader) content(v []byte, i int) error {
 		return err
 	}
 	c := content{rd: rd, at: at, index: i, role: role, first: len(rd.r.Turns)}
-	return parts(all, at, func(i int, v []byte) error { return c.part(v, element(at+".parts", i)) })
+	return parts(all, at, func(i int, v []byte) error { return c.part(v, ir.Element(at+".parts", i)) })
 }
 
 func roleOf(v []byte, at string, to *ir.Role) error {
@@ -66,21 +70,25 @@ type content struct {
 	index int
 	role  ir.Role
 	first int // turns of the request before it
-	calls int
+
+	calls, results int
 }
 
 // add appends a block to the content's last turn, or to a new one of the role. Reasoning goes on in the next part until a
 // signature closes it: clients keep the pieces of a stream as they came.
 func (c *content) add(role ir.Role, b ir.Block) {
 	turns := c.rd.r.Turns
-	if n := len(turns); n > 0 && (b.Kind == ir.Thinking || b.Kind == ir.Text) && role == ir.Assistant && turns[n-1].Role == role {
-		last := &turns[n-1].Blocks[len(turns[n-1].Blocks)-1]
-		if last.Kind == b.Kind && last.State == nil { // clients keep a stream's pieces as they came
-			last.Text += b.Text
+	if last := c.rd.last(); last != nil && (b.Kind == ir.Thinking || b.Kind == ir.Text) && role == ir.Assistant && turns[len(turns)-1].Role == role {
+		if last.Kind == b.Kind && last.State == nil {
+			if c.rd.more == nil {
+				c.rd.more = []byte(last.Text)
+			}
+			c.rd.more = append(c.rd.more, b.Text...)
 			last.State = b.State
 			return
 		}
 	}
+	c.rd.settle()
 	if n := len(turns); n == c.first || turns[n-1].Role != role {
 		turns = append(turns, ir.Turn{At: c.at, Role: role})
 		c.rd.r.Turns = turns
@@ -89,6 +97,22 @@ func (c *content) add(role ir.Role, b ir.Block) {
 	last.Blocks = append(last.Blocks, b)
 	if b.Kind != ir.ToolCall && role == ir.User {
 		c.rd.closed = true
+	}
+}
+
+// last is the last block of all, nil where there is none.
+func (rd *reader) last() *ir.Block {
+	if len(rd.r.Turns) == 0 {
+		return nil
+	}
+	blocks := rd.r.Turns[len(rd.r.Turns)-1].Blocks
+	return &blocks[len(blocks)-1]
+}
+
+// settle gives the last block the text that was gathered for it.
+func (rd *reader) settle() {
+	if rd.more != nil {
+		rd.last().Text, rd.more = string(rd.more), nil
 	}
 }
 
@@ -146,7 +170,7 @@ func (c *content) part(v []byte, at string) error {
 	case p.file != nil:
 		return ir.Refuse(at+".fileData", "a file of another provider cannot be used here")
 	case p.other != nil:
-		c.add(c.role, ir.Block{Kind: ir.Opaque, At: at, Type: p.kind, Raw: clone(v)})
+		c.add(c.role, ir.Block{Kind: ir.Opaque, At: at, Type: p.kind, Raw: bytes.Clone(v)})
 		return nil
 	case p.text == nil && p.signature == "":
 		return nil // says nothing
@@ -258,22 +282,11 @@ func (c *content) result(v []byte, at string) error {
 	}
 	b.ID = rd.pair(b.ID, b.Name)
 	if b.ID == "" {
-		b.ID = "fr_" + strconv.Itoa(c.index) + "_" + strconv.Itoa(c.resultsSoFar())
+		b.ID = "fr_" + strconv.Itoa(c.index) + "_" + strconv.Itoa(c.results)
 	}
+	c.results++
 	c.add(ir.User, b)
 	return nil
-}
-
-// resultsSoFar makes the ids of results without a call unique within their content.
-func (c *content) resultsSoFar() (n int) {
-	for _, t := range c.rd.r.Turns[c.first:] {
-		for i := range t.Blocks {
-			if t.Blocks[i].Kind == ir.ToolResult {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // pair takes the call that a result answers off the open ones and returns its id; "" = there is none.
@@ -281,7 +294,11 @@ func (rd *reader) pair(id, name string) string {
 	take := func(fits func(openCall) bool) string {
 		for i, o := range rd.open {
 			if fits(o) {
-				rd.open = append(rd.open[:i], rd.open[i+1:]...)
+				if i == 0 { // in order, as results usually come
+					rd.open = rd.open[1:]
+				} else {
+					rd.open = slices.Delete(rd.open, i, i+1)
+				}
 				return o.id
 			}
 		}
@@ -348,7 +365,7 @@ func soleMember(v []byte) (output, failure []byte) {
 // resultMedia decodes the parts of a result.
 func (rd *reader) resultMedia(b *ir.Block, v []byte, at string) error {
 	return parts(v, at, func(i int, v []byte) error {
-		at := element(at+".parts", i)
+		at := ir.Element(at+".parts", i)
 		return object(v, at, func(key, v []byte) error {
 			switch string(key) {
 			case "inlineData":
@@ -386,7 +403,8 @@ func (rd *reader) media(v []byte, at string) (b ir.Block, err error) {
 	if m.Data == "" {
 		return b, ir.Refuse(at+".data", "is required")
 	}
-	m.Data, m.MIME = standard(m.Data), mimeOf(m.MIME, m.Data)
+	m.Data = ir.StandardBase64(m.Data)
+	m.MIME = mimeOf(m)
 	b.Kind = mediaKind(m.MIME)
 	if b.Kind == ir.Document && isText(m.MIME) {
 		plain, err := base64.StdEncoding.DecodeString(m.Data)
@@ -416,25 +434,5 @@ func isText(mime string) bool {
 	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
 }
 
-// mimeOf mends a media type: parameters go, image/jpg is image/jpeg, one that is not said is read off the data.
-func mimeOf(mime, data string) string {
-	mime, _, _ = strings.Cut(mime, ";")
-	mime = strings.ToLower(strings.TrimSpace(mime))
-	switch {
-	case mime == "image/jpg":
-		return "image/jpeg"
-	case mime != "":
-		return mime
-	case strings.HasPrefix(data, "iVBOR"):
-		return "image/png"
-	case strings.HasPrefix(data, "/9j/"):
-		return "image/jpeg"
-	case strings.HasPrefix(data, "R0lG"):
-		return "image/gif"
-	case strings.HasPrefix(data, "UklG"):
-		return "image/webp"
-	case strings.HasPrefix(data, "JVBER"):
-		return "application/pdf"
-	}
-	return "application/octet-stream"
-}
+// mimeOf is a media type; the API wants one.
+func mimeOf(m *ir.Media) string { return cmp.Or(m.Type(), "application/octet-stream") }

@@ -9,12 +9,12 @@ import (
 // tools decodes tools: each element may hold functions and tools of the provider.
 func (rd *reader) tools(v []byte) error {
 	return array(v, "tools", func(i int, v []byte) error {
-		at := element("tools", i)
+		at := ir.Element("tools", i)
 		return object(v, at, func(key, v []byte) error {
 			path := at + "." + string(key)
 			switch string(key) {
 			case "functionDeclarations":
-				return array(v, path, func(i int, v []byte) error { return rd.function(v, element(path, i)) })
+				return array(v, path, func(i int, v []byte) error { return rd.function(v, ir.Element(path, i)) })
 			case "mcpServers":
 				return ir.Refuse(path, "servers of tools cannot be reached through another provider")
 			case "googleSearch", "googleSearchRetrieval":

@@ -103,7 +103,7 @@ func (d *decoder) chunk(dst []ir.Event, c *chunk) []ir.Event {
 	if c.usage != nil && d.usage.read(c.usage) {
 		dst = append(dst, ir.Event{Kind: ir.EventUsage, Usage: d.usage.usage()})
 	}
-	if reason := rawText(rawjson.Get(c.feedback, "blockReason")); reason != "" && reason != "BLOCKED_REASON_UNSPECIFIED" {
+	if reason := blocked(c.feedback); reason != "" {
 		stop := ir.Stop{Reason: ir.StopRefusal, Native: reason, Text: rawText(rawjson.Get(c.feedback, "blockReasonMessage"))}
 		dst = d.finish(dst, stop)
 	}
@@ -231,7 +231,7 @@ func (d *decoder) part(dst []ir.Event, raw []byte) []ir.Event {
 	case inline != nil:
 		return d.media(dst, inline)
 	case other != nil:
-		return d.whole(dst, &ir.Block{Kind: ir.Opaque, Type: kind, Raw: clone(raw)})
+		return d.whole(dst, &ir.Block{Kind: ir.Opaque, Type: kind, Raw: bytes.Clone(raw)})
 	case thought:
 		return d.text(dst, ir.Thinking, said, state)
 	}
@@ -312,7 +312,7 @@ func (d *decoder) media(dst []ir.Event, raw []byte) []ir.Event {
 		case "mimeType":
 			b.Media.MIME = rawText(v)
 		case "data":
-			b.Media.Data = standard(rawText(v))
+			b.Media.Data = ir.StandardBase64(rawText(v))
 		case "displayName":
 			b.Media.Name = rawText(v)
 		}
@@ -321,7 +321,7 @@ func (d *decoder) media(dst []ir.Event, raw []byte) []ir.Event {
 	if b.Media.Data == "" {
 		return dst
 	}
-	b.Media.MIME = mimeOf(b.Media.MIME, b.Media.Data)
+	b.Media.MIME = mimeOf(&b.Media)
 	b.Kind = mediaKind(b.Media.MIME)
 	return d.whole(dst, b)
 }
@@ -333,7 +333,7 @@ func (d *decoder) cite(dst []ir.Event, list []byte) []ir.Event {
 	}
 	_ = rawjson.Elements(list, func(_ int, v []byte) error {
 		if isObject(v) {
-			dst = append(dst, ir.Event{Kind: ir.EventCite, Block: d.next - 1, Raw: clone(v)})
+			dst = append(dst, ir.Event{Kind: ir.EventCite, Block: d.next - 1, Raw: bytes.Clone(v)})
 		}
 		return nil
 	})

@@ -1,7 +1,6 @@
 package gemini
 
 import (
-	"bytes"
 	"encoding/base64"
 	"strings"
 
@@ -85,34 +84,15 @@ func (e *encoding) call(p *outPart) {
 	w := &e.w
 	w.Key("functionCall")
 	w.Open('{')
-	w.Field("id", p.call.id)
+	w.Field("id", p.call.ID)
 	w.Field("name", e.book.Wire(p.ToolName))
 	w.Key("args")
 	if p.Form == ir.FormCustom {
 		w.Raw([]byte(ir.WrapCustom(p.Args)))
 	} else {
-		w.Buf = appendArgs(w.Buf, p.Args)
+		w.Buf = rawjson.AppendObject(w.Buf, p.Args)
 	}
 	w.Close('}')
-}
-
-// appendArgs appends a call's arguments as the object that the API wants. What is no object, and what is no JSON, is
-// kept as a member of one.
-func appendArgs(dst []byte, args string) []byte {
-	text := strings.TrimSpace(args)
-	switch {
-	case text == "":
-		return append(dst, "{}"...)
-	case rawjson.Valid([]byte(text)) != nil:
-		dst = append(dst, `{"_raw":`...)
-		dst = rawjson.AppendString(dst, args)
-	case text[0] == '{':
-		return append(dst, text...)
-	default:
-		dst = append(dst, `{"value":`...)
-		dst = append(dst, text...)
-	}
-	return append(dst, '}')
 }
 
 // oneLine puts a JSON text on one line, as the data of an event must be: in strings no line end stands for itself.
@@ -128,8 +108,8 @@ func (e *encoding) result(p *outPart) error {
 	w := &e.w
 	w.Key("functionResponse")
 	w.Open('{')
-	w.Field("id", p.call.id)
-	w.Field("name", e.book.Wire(p.call.ToolName))
+	w.Field("id", p.call.ID)
+	w.Field("name", e.book.Wire(p.call.Call.ToolName))
 	w.Key("response")
 	said := e.said(p.Block)
 	key := "output"
@@ -250,24 +230,24 @@ func (e *encoding) inline(b *ir.Block) error {
 	if b.Title != "" || b.Context != "" || m.Name != "" {
 		e.r.Lose(ir.FieldDocument)
 	}
-	data := standard(m.Data)
+	data := ir.StandardBase64(m.Data)
 	if len(data) == 0 || !isBase64(data) {
 		return ir.Refuse(at(b), "must be base64 data")
 	}
 	e.w.Key("inlineData")
 	e.w.Open('{')
-	e.w.Field("mimeType", mimeOf(m.MIME, data))
+	e.w.Field("mimeType", mimeOf(&ir.Media{MIME: m.MIME, Data: data}))
 	e.w.Key("data")
 	e.w.String(data)
 	e.w.Close('}')
 	return nil
 }
 
-// isBase64 looks at the ends of data alone: images are long, and their provider checks them.
+// isBase64 looks at the end of data alone: images are long, and their provider checks them.
 func isBase64(data string) bool {
 	if len(data)%4 != 0 {
 		return false
 	}
-	_, err := base64.StdEncoding.AppendDecode(nil, bytes.Clone([]byte(data[max(0, len(data)-64):])))
+	_, err := base64.StdEncoding.DecodeString(data[max(0, len(data)-64):])
 	return err == nil
 }

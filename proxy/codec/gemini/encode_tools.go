@@ -1,8 +1,9 @@
 package gemini
 
 import (
+	"slices"
+
 	"coding-proxy/proxy/ir"
-	"coding-proxy/proxy/rawjson"
 )
 
 // tools writes tools and toolConfig. A choice of some tools (allowed ones) among which the model is free is said by
@@ -16,6 +17,9 @@ func (e *encoding) tools() error {
 	hosted := e.hosted(len(functions) > 0)
 	if len(functions)+len(hosted) == 0 {
 		if c.Mode > ir.ChoiceNone {
+			if len(e.r.Tools) > 0 {
+				return ir.Refuse(e.r.Name(ir.FieldToolChoice), "asks for a call, but this provider has none of the tools")
+			}
 			e.r.Lose(ir.FieldToolChoice)
 		}
 		return nil
@@ -85,7 +89,7 @@ func (e *encoding) functions() []*ir.Tool {
 	var list []*ir.Tool
 	for i := range e.r.Tools {
 		t := &e.r.Tools[i]
-		if t.Kind == ir.ToolHosted || filter && !named(c.Names, t.ToolName) {
+		if t.Kind == ir.ToolHosted || filter && !slices.Contains(c.Names, t.ToolName) {
 			continue
 		}
 		if name := e.book.Wire(t.ToolName); seen[name] {
@@ -96,15 +100,6 @@ func (e *encoding) functions() []*ir.Tool {
 		}
 	}
 	return list
-}
-
-func named(list []ir.ToolName, name ir.ToolName) bool {
-	for _, n := range list {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // has reports whether a tool that the provider runs exists here.
@@ -149,7 +144,7 @@ func (e *encoding) function(t *ir.Tool) {
 	}
 	w.Open('{')
 	w.Field("name", e.book.Wire(t.ToolName))
-	w.Optional("description", description(t))
+	w.Optional("description", t.Described())
 	schema := t.Schema
 	if t.Kind == ir.ToolCustom {
 		schema = []byte(ir.CustomSchema)
@@ -160,22 +155,6 @@ func (e *encoding) function(t *ir.Tool) {
 	}
 	w.Member("parametersJsonSchema", clean)
 	w.Close('}')
-}
-
-// description is a tool's, with the grammar that its input must follow.
-func description(t *ir.Tool) string {
-	if t.Kind != ir.ToolCustom || len(t.Grammar) == 0 {
-		return t.Description
-	}
-	rules := rawText(rawjson.Get(t.Grammar, "definition"))
-	if rules == "" {
-		return t.Description
-	}
-	syntax := rawText(rawjson.Get(t.Grammar, "syntax"))
-	if syntax != "" {
-		syntax = " (" + syntax + ")"
-	}
-	return t.Description + "\n\nThe input must follow this grammar" + syntax + ":\n" + rules
 }
 
 // choice writes toolConfig.

@@ -2,7 +2,7 @@ package gemini
 
 import (
 	"bytes"
-	"encoding/base64"
+	"strconv"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -39,15 +39,6 @@ func newEncoder(r ir.Reply) *encoder {
 // Lost implements ir.Encoder.
 func (e *encoder) Lost() []string { return e.lost }
 
-func lose(lost []string, name string) []string {
-	for _, l := range lost {
-		if l == name {
-			return lost
-		}
-	}
-	return append(lost, name)
-}
-
 // Append implements ir.Encoder. A fault is not said: gemini-cli takes an error chunk for a broken stream that it asks for
 // again, so that the connection is aborted instead (http.md, Errors).
 func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
@@ -63,7 +54,7 @@ func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
 			b.State = ev.State
 		}
 	case ir.EventCite:
-		e.lost = lose(e.lost, "citations")
+		e.lost = ir.AppendLost(e.lost, "citations")
 	case ir.EventClose:
 		return e.close(dst, ev.Block)
 	case ir.EventUsage:
@@ -120,45 +111,31 @@ func (e *encoder) begin(dst []byte, ev *ir.Event) []byte {
 	b := &e.blocks[ev.Block]
 	*b = outBlock{Block: *ev.Start}
 	if !isMedia(&b.Block) {
-		if name := unsayable(&b.Block); name != "" {
-			e.lost = lose(e.lost, name)
+		if !sayable(b.Kind) {
+			e.lost = ir.AppendLost(e.lost, b.AnswerName())
 		}
 		return dst
 	}
 	part := appendMedia(nil, &b.Media)
 	if part == nil {
-		e.lost = lose(e.lost, "media")
+		e.lost = ir.AppendLost(e.lost, b.AnswerName())
 		return dst
 	}
 	return e.foot(append(e.head(dst), part...))
 }
 
-// unsayable names a block that this dialect cannot say, "" where it can.
-func unsayable(b *ir.Block) string {
-	switch b.Kind {
-	case ir.HostedCall, ir.HostedResult, ir.Opaque:
-		if b.Type == "" {
-			return "opaque"
-		}
-		return "opaque." + b.Type
-	case ir.Document:
-		return "document"
-	case ir.ToolResult:
-		return "tool_result"
-	}
-	return ""
+// sayable reports whether the dialect has blocks of a kind, beside media.
+func sayable(k ir.BlockKind) bool {
+	return k == ir.Text || k == ir.Refusal || k == ir.Thinking || k == ir.ToolCall
 }
 
 // appendMedia appends an inlineData part, nil where the data lies elsewhere.
 func appendMedia(dst []byte, m *ir.Media) []byte {
-	data := standard(m.Data)
-	if data == "" {
+	data := ir.StandardBase64(m.Data)
+	if data == "" || !isBase64(data) {
 		return nil
 	}
-	if _, err := base64.StdEncoding.DecodeString(data[:len(data)/4*4]); err != nil {
-		return nil
-	}
-	dst = rawjson.AppendString(append(dst, `{"inlineData":{"mimeType":`...), mimeOf(m.MIME, data))
+	dst = rawjson.AppendString(append(dst, `{"inlineData":{"mimeType":`...), mimeOf(&ir.Media{MIME: m.MIME, Data: data}))
 	dst = rawjson.AppendString(append(dst, `,"data":`...), data)
 	return append(dst, "}}"...)
 }
@@ -268,7 +245,7 @@ func (e *encoder) cut() {
 		if b.Kind == ir.ToolCall && !b.out && !b.sure && (n == len(e.blocks)-1 && !isWhole(b.args) || len(b.args) > 0 && rawjson.Valid(b.args) != nil) {
 			b.out = true
 			e.held--
-			e.lost = lose(e.lost, "functionCall")
+			e.lost = ir.AppendLost(e.lost, "functionCall")
 		}
 	}
 }
@@ -277,7 +254,7 @@ func (e *encoder) cut() {
 func appendCall(dst []byte, b *ir.Block, seed string, n int) []byte {
 	id := b.ID
 	if id == "" {
-		id = "call_" + seed + "_" + itoa(n)
+		id = "call_" + seed + "_" + strconv.Itoa(n)
 	}
 	name := b.Name
 	if b.Namespace != "" {
@@ -289,7 +266,7 @@ func appendCall(dst []byte, b *ir.Block, seed string, n int) []byte {
 	if b.Form == ir.FormCustom {
 		dst = append(dst, ir.WrapCustom(b.Args)...)
 	} else {
-		dst = appendArgs(dst, oneLine(b.Args))
+		dst = rawjson.AppendObject(dst, oneLine(b.Args))
 	}
 	return append(appendSeal(append(dst, '}'), b.State), '}')
 }

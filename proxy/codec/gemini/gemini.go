@@ -7,8 +7,6 @@ const (
 	// placeholder stands for a signature that a call of another provider cannot have: Gemini passes such a call. Models of
 	// others behind Google's address do not (facts/protocols.md 4.3, case 26).
 	placeholder = "skip_thought_signature_validator"
-	// noResult stands for the result that a history has lost.
-	noResult = "[no result recorded]"
 	// blank is the neutral text of a turn that must be there: the first one must be the user's.
 	blank = " "
 	// maxStops is how many stop sequences the API takes.
@@ -18,18 +16,15 @@ const (
 // toolNames is the rule for names of functions. Newer types allow 128 bytes, older ones 64.
 func toolNames() ir.NameRule {
 	return ir.NameRule{Max: 64, Legal: func(c byte, first bool) bool {
-		switch {
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_':
-			return true
+		if first && (c >= '0' && c <= '9' || c == '-') {
+			return false
 		}
-		return !first && (c >= '0' && c <= '9' || c == '.' || c == ':' || c == '-')
+		return ir.PlainLetter(c) || !first && (c == '.' || c == ':')
 	}}
 }
 
 // callIDs is what goes for the id of a call: Gemini says nothing of its form, so any word does.
-func callIDs() ir.NameRule {
-	return ir.NameRule{Max: 128, Legal: func(c byte, _ bool) bool { return c > ' ' && c < 0x7f && c != '"' && c != '\\' }}
-}
+func callIDs() ir.NameRule { return ir.VisibleRule(128) }
 
 // fieldNames are the dialect's paths. Nobody changes the table.
 var fieldNames = ir.FieldNames{
@@ -77,6 +72,7 @@ func Dialect() *ir.Dialect {
 			NewTap:  func() ir.Tap { return &tap{} },
 			Members: []string{"usageMetadata", "candidates", "promptFeedback"},
 			Plain:   plain,
+			Refers:  refers,
 			Says:    []string{"candidates", "promptFeedback"},
 			// A blank line: comments break gemini-cli.
 			KeepAlive: func(bool) []byte { return []byte("\n") },

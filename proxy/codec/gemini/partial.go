@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ type partialCall struct {
 	root   value
 	values int
 	size   int
+	over   bool // it is larger than can be: what is gathered is not all of it
 }
 
 // value is a JSON value that grows.
@@ -52,6 +54,9 @@ func (d *decoder) piece(dst []ir.Event, b *ir.Block, partial []byte, more bool) 
 			d.half.set(v)
 			return nil
 		})
+	}
+	if d.half.over {
+		return d.fail(dst, &ir.Fault{Status: 502, Kind: ir.KindAPI, Type: ir.KindAPI, Message: "the upstream's answer holds a call that is too long"})
 	}
 	if more {
 		return dst
@@ -97,13 +102,14 @@ func (h *partialCall) set(raw []byte) {
 		case "stringValue":
 			str = value
 		case "numberValue", "boolValue":
-			v = clone(value)
+			v = bytes.Clone(value)
 		case "nullValue":
 			v = []byte("null")
 		}
 		return nil
 	})
 	if h.size += len(path) + len(v) + len(str); h.size > maxGathered {
+		h.over = true
 		return
 	}
 	at := h.at(path)
@@ -151,13 +157,20 @@ func (h *partialCall) at(path string) *value {
 	return v
 }
 
+// more counts a further value, and reports whether there may be one.
+func (h *partialCall) more() bool {
+	h.values++
+	h.over = h.over || h.values > maxValues
+	return !h.over
+}
+
 func (h *partialCall) member(v *value, name string) *value {
 	for i, n := range v.names {
 		if n == name {
 			return v.kids[i]
 		}
 	}
-	if h.values++; v.array || h.values > maxValues {
+	if v.array || !h.more() {
 		return nil
 	}
 	kid := &value{}
@@ -171,7 +184,7 @@ func (h *partialCall) index(v *value, i int) *value {
 	}
 	v.array = true
 	for len(v.kids) <= i {
-		if h.values++; h.values > maxValues {
+		if !h.more() {
 			return nil
 		}
 		v.kids = append(v.kids, &value{})

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"strings"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -69,9 +68,6 @@ func array(v []byte, at string, visit func(i int, v []byte) error) error {
 	})
 }
 
-// element is the path of an array's element.
-func element(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
-
 func text(v []byte, at string, to *string) error {
 	s, ok := rawjson.String(v)
 	if !ok {
@@ -82,14 +78,11 @@ func text(v []byte, at string, to *string) error {
 }
 
 func boolean(v []byte, at string, to *bool) error {
-	switch string(v) {
-	case "true":
-		*to = true
-	case "false":
-		*to = false
-	default:
+	on, ok := rawjson.Bool(v)
+	if !ok {
 		return ir.Refuse(at, "must be true or false")
 	}
+	*to = on
 	return nil
 }
 
@@ -136,26 +129,15 @@ func whole(v []byte, at string, to *int64) error {
 func texts(v []byte, at string, to *[]string) error {
 	return array(v, at, func(i int, v []byte) error {
 		var s string
-		err := text(v, element(at, i), &s)
+		err := text(v, ir.Element(at, i), &s)
 		*to = append(*to, s)
 		return err
 	})
 }
 
-// standard is base64 in the standard alphabet, padded and in one line: clients may write the URL's, or wrap it.
-func standard(data string) string {
-	if strings.ContainsAny(data, "-_\r\n") {
-		data = strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "").Replace(data)
-	}
-	if n := len(data) % 4; n > 1 && !strings.HasSuffix(data, "=") {
-		data += "=="[:4-n]
-	}
-	return data
-}
-
 // unseal reads a signature of a client's history.
 func unseal(signature string) ir.State {
-	if s := ir.Unseal(standard(signature)); s.Owner != "" {
+	if s := ir.Unseal(ir.StandardBase64(signature)); s.Owner != "" {
 		return s
 	}
 	return ir.State{Data: signature}

@@ -17,7 +17,7 @@ func (rd *reader) schema(v []byte) []byte {
 		rd.r.LosePath("propertyOrdering")
 	}
 	if !s.changed {
-		return clone(v)
+		return bytes.Clone(v)
 	}
 	return s.w.Buf
 }
@@ -97,7 +97,7 @@ func (s *schemaReader) members(v []byte, nullable bool, depth int) {
 			s.changed = s.changed || !bytes.Equal(name, key)
 			key = name
 		}
-		writeKey(&s.w, key)
+		s.w.Key(string(key))
 		s.value(string(key), value, depth)
 		return nil
 	})
@@ -119,7 +119,7 @@ func (s *schemaReader) value(keyword string, v []byte, depth int) {
 		if isObject(v) {
 			s.w.Open('{')
 			_ = rawjson.Walk(v, func(key []byte, f rawjson.Field) error {
-				writeKey(&s.w, key)
+				s.w.Key(string(key))
 				s.node(f.Value(v), depth+1)
 				return nil
 			})
@@ -190,16 +190,4 @@ func withNull(v []byte) []byte {
 	}
 	w.Close(']')
 	return w.Buf
-}
-
-// writeKey writes a member's name that may need escapes.
-func writeKey[T string | []byte](w *rawjson.Writer, name T) {
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			quoted := rawjson.AppendString(nil, name)
-			w.Key(string(quoted[1 : len(quoted)-1]))
-			return
-		}
-	}
-	w.Key(string(name))
 }

@@ -248,7 +248,7 @@ func (c *cleaner) object(n *node, depth int) {
 					return nil
 				}
 				written[string(key)] = true
-				writeKey(&c.w, key)
+				c.w.Key(string(key))
 				c.sub(v, depth+1)
 				return nil
 			})

@@ -1,7 +1,6 @@
 package openaichat
 
 import (
-	"slices"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -49,7 +48,7 @@ func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []str
 		w.Field("arguments", arguments(g.calls[0]))
 		w.Close('}')
 		if len(g.calls) > 1 {
-			g.lose("function_call")
+			g.lost = ir.AppendLost(g.lost, "function_call")
 		}
 	default:
 		w.Key("tool_calls")
@@ -71,12 +70,6 @@ func appendAnswer(dst []byte, a *ir.Answer, r ir.Reply) (body []byte, lost []str
 	return w.Buf, g.lost
 }
 
-func (g *gathered) lose(name string) {
-	if !slices.Contains(g.lost, name) {
-		g.lost = append(g.lost, name)
-	}
-}
-
 // gather sorts the blocks of an answer into the places that a message has.
 func gather(a *ir.Answer, hide bool) *gathered {
 	g := &gathered{}
@@ -87,7 +80,7 @@ func gather(a *ir.Answer, hide bool) *gathered {
 			g.spoken = g.spoken || b.Text != ""
 			g.text.WriteString(b.Text)
 			if len(b.Citations) > 0 {
-				g.lose("citations")
+				g.lost = ir.AppendLost(g.lost, "citations")
 			}
 		case ir.Refusal:
 			g.refused = true
@@ -97,27 +90,19 @@ func gather(a *ir.Answer, hide bool) *gathered {
 				if g.thought.Len() > 0 && b.Text != "" {
 					g.thought.WriteString("\n\n")
 				}
-				at := 0
-				for _, n := range b.Breaks {
-					if n >= at && n <= len(b.Text) {
-						g.thought.WriteString(b.Text[at:n])
-						g.thought.WriteString("\n\n")
-						at = n
-					}
-				}
-				g.thought.WriteString(b.Text[at:])
+				g.thought.WriteString(b.Paragraphs())
 			}
 		case ir.ToolCall:
 			g.calls = append(g.calls, b)
 		default:
-			g.lose(lostName(b))
+			g.lost = ir.AppendLost(g.lost, b.AnswerName())
 		}
 	}
 	if a.Stop.Reason == ir.StopRefusal && !g.refused {
 		g.refusal.WriteString(a.Stop.Text)
 	}
 	if a.Stop.Sequence != "" {
-		g.lose("stop_sequence")
+		g.lost = ir.AppendLost(g.lost, "stop_sequence")
 	}
 	return g
 }

@@ -7,16 +7,13 @@ import (
 	"coding-proxy/proxy/rawjson"
 )
 
-// maxLost bounds how many unknown members are named.
-const maxLost = 64
-
 // reader decodes one request.
 type reader struct {
 	r     *ir.Request
 	names ir.FieldNames
 
 	maxTokens, maxCompletion int64
-	stop, user, safety       []byte
+	user, safety             []byte
 	legacyChoice             []byte // function_call, where tool_choice does not overrule it
 	choice                   []byte
 
@@ -59,11 +56,7 @@ func decodeRequest(in ir.Incoming) (*ir.Request, error) {
 }
 
 // lose names what is not kept.
-func (d *reader) lose(path string) {
-	if len(d.r.Lost) < maxLost && len(path) <= 128 {
-		d.r.LosePath(path)
-	}
-}
+func (d *reader) lose(path string) { d.r.LosePath(path) }
 
 // field reads a member of the body's top level; deprecated names and vendors' are among them.
 func (d *reader) field(key string, v []byte) (err error) {

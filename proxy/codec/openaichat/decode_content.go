@@ -2,7 +2,6 @@ package openaichat
 
 import (
 	"encoding/base64"
-	"net/url"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -23,7 +22,7 @@ func (d *reader) content(blocks []ir.Block, at string, v []byte) ([]ir.Block, er
 		return nil, ir.Refuse(at+".content", "must be a string or an array")
 	}
 	err := rawjson.Elements(v, func(i int, v []byte) error {
-		b := ir.Block{At: element(at+".content", i)}
+		b := ir.Block{At: ir.Element(at+".content", i)}
 		if err := d.part(&b, v); err != nil {
 			return err
 		}
@@ -109,64 +108,17 @@ func (d *reader) media(b *ir.Block, name string, v []byte) error {
 		name += ".url"
 	}
 	address, err := text(b.At, name, v)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case hasDataScheme(address):
-		if b.Media, err = dataURL(address); err != nil {
-			return ir.Refuse(b.At+name, "must hold base64 data")
-		}
-	case strings.Contains(address, "://"):
-		b.Media.URL = address
-	default:
+	}
+	var ok bool
+	switch b.Media, ok = ir.MediaAt(address); {
+	case !ok:
+		return ir.Refuse(b.At+name, "must hold base64 data")
+	case b.Media.Data == "" && !strings.Contains(address, "://"):
 		return ir.Refuse(b.At+name, "must be a data URL or an address")
 	}
 	return nil
-}
-
-func hasDataScheme(s string) bool { return len(s) >= 5 && strings.EqualFold(s[:5], "data:") }
-
-// dataURL takes "data:image/png;name=x;base64,AAAA" apart (RFC 2397). Text that is not base64 becomes it.
-func dataURL(s string) (ir.Media, error) {
-	head, data, ok := strings.Cut(s[len("data:"):], ",")
-	if !ok {
-		return ir.Media{}, errNoData
-	}
-	mime, params, _ := strings.Cut(head, ";")
-	m := ir.Media{MIME: canonicalMIME(mime)}
-	if strings.HasSuffix(strings.ToLower(";"+params), ";base64") {
-		m.Data = standardBase64(data)
-		return m, nil
-	}
-	plain, err := url.PathUnescape(data)
-	if err != nil {
-		return ir.Media{}, err
-	}
-	m.Data = base64.StdEncoding.EncodeToString([]byte(plain))
-	return m, nil
-}
-
-const errNoData = dataError("no data")
-
-type dataError string
-
-func (e dataError) Error() string { return string(e) }
-
-// canonicalMIME brings what clients call JPEG to its name.
-func canonicalMIME(mime string) string {
-	mime = strings.ToLower(strings.TrimSpace(mime))
-	if mime == "image/jpg" {
-		return "image/jpeg"
-	}
-	return mime
-}
-
-// standardBase64 brings base64 to the standard alphabet, without white space.
-func standardBase64(s string) string {
-	if !strings.ContainsAny(s, "-_ \r\n\t") {
-		return s
-	}
-	return strings.NewReplacer("-", "+", "_", "/", " ", "", "\r", "", "\n", "", "\t", "").Replace(s)
 }
 
 // audio reads input_audio{data,format}.
@@ -182,7 +134,7 @@ func (d *reader) audio(b *ir.Block, v []byte) error {
 	if err != nil {
 		return err
 	}
-	b.Media = ir.Media{MIME: "audio/" + format, Data: standardBase64(data)}
+	b.Media = ir.Media{MIME: "audio/" + format, Data: ir.StandardBase64(data)}
 	return nil
 }
 
@@ -206,16 +158,17 @@ func (d *reader) file(b *ir.Block, v []byte) error {
 		return err
 	}
 	name := b.Media.Name
-	switch {
-	case data == "":
+	if data == "" {
 		return ir.Refuse(b.At+".file.file_data", "is missing")
-	case !hasDataScheme(data):
-		b.Media = ir.Media{MIME: "application/pdf", Data: standardBase64(data)}
-	default:
-		if b.Media, err = dataURL(data); err != nil {
-			return ir.Refuse(b.At+".file.file_data", "must hold base64 data")
-		}
 	}
+	m, ok := ir.MediaAt(data)
+	switch {
+	case !ok:
+		return ir.Refuse(b.At+".file.file_data", "must hold base64 data")
+	case m.URL != "": // no data URL, but the data itself
+		m = ir.Media{MIME: "application/pdf", Data: ir.StandardBase64(data)}
+	}
+	b.Media = m
 	b.Media.Name = name
 	switch mime := b.Media.MIME; {
 	case strings.HasPrefix(mime, "image/"):

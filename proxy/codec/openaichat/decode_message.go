@@ -20,7 +20,7 @@ type message struct {
 
 // message reads one message and appends what it says to the conversation.
 func (d *reader) message(i int, raw []byte) error {
-	m := message{at: element("messages", i)}
+	m := message{at: ir.Element("messages", i)}
 	err := object(m.at, "", raw, func(key string, v []byte) (err error) {
 		switch key {
 		case "role":
@@ -154,7 +154,7 @@ func (d *reader) assistant(m *message) (blocks []ir.Block, err error) {
 		return blocks, nil
 	}
 	err = array(m.at, ".tool_calls", m.calls, func(i int, v []byte) error {
-		b := ir.Block{Kind: ir.ToolCall, At: element(m.at+".tool_calls", i)}
+		b := ir.Block{Kind: ir.ToolCall, At: ir.Element(m.at+".tool_calls", i)}
 		if err := d.toolCall(&b, v); err != nil {
 			return err
 		}
@@ -246,9 +246,9 @@ func (d *reader) result(m *message) (err error) {
 	if b.Content, err = d.content(nil, m.at, m.content); err != nil {
 		return err
 	}
-	if len(b.Content) > 0 && b.Content[0].Kind == ir.Text && strings.HasPrefix(b.Content[0].Text, errorMark) {
+	if len(b.Content) > 0 && b.Content[0].Kind == ir.Text && strings.HasPrefix(b.Content[0].Text, ir.ToolErrorMark) {
 		b.IsError = true
-		if b.Content[0].Text = b.Content[0].Text[len(errorMark):]; b.Content[0].Text == "" {
+		if b.Content[0].Text = b.Content[0].Text[len(ir.ToolErrorMark):]; b.Content[0].Text == "" {
 			b.Content = b.Content[1:]
 		}
 	}

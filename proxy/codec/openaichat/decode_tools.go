@@ -10,7 +10,7 @@ import (
 // tools reads the list of tools.
 func (d *reader) tools(v []byte) error {
 	return array("", "tools", v, func(i int, v []byte) error {
-		t := ir.Tool{At: element("tools", i)}
+		t := ir.Tool{At: ir.Element("tools", i)}
 		if err := d.tool(&t, v); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ var locationFields = [...]string{"city", "region", "country", "timezone"}
 func (d *reader) functions(v []byte) error {
 	d.names[ir.FieldTools] = "functions"
 	return array("", "functions", v, func(i int, v []byte) error {
-		t := ir.Tool{At: element("functions", i)}
+		t := ir.Tool{At: ir.Element("functions", i)}
 		err := object(t.At, "", v, func(key string, v []byte) error { return d.function(&t, t.At+".", key, v) })
 		if err == nil && t.Name == "" {
 			err = ir.Refuse(t.At+".name", "is missing")
@@ -262,7 +262,7 @@ func (d *reader) allowed(v []byte) error {
 	}
 	c.Mode = choiceOf(mode)
 	return array(name, ".tools", rawjson.Get(v, "tools"), func(i int, v []byte) error {
-		at := element(name+".tools", i)
+		at := ir.Element(name+".tools", i)
 		kind, err := text(at, ".type", rawjson.Get(v, "type"))
 		if err != nil {
 			return err

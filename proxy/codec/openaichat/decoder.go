@@ -3,7 +3,6 @@ package openaichat
 import (
 	"bytes"
 	"errors"
-	"strings"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -86,8 +85,8 @@ func (d *decoder) fail(f ir.Fault) {
 	d.emit(ir.Event{Kind: ir.EventFault, Fault: &f})
 }
 
-// errChunk says that an event's JSON is broken.
-var errChunk = errors.New("broken chunk")
+// errEnded stops a walk: the answer has ended.
+var errEnded = errors.New("ended")
 
 // chunk reads one chunk, or a plain answer, which has the same shape.
 func (d *decoder) chunk(data []byte, failed bool) {
@@ -129,7 +128,7 @@ func (d *decoder) chunk(data []byte, failed bool) {
 			d.start(id, model)
 			d.choice(i, v)
 			if d.ended {
-				return errChunk
+				return errEnded
 			}
 			return nil
 		})
@@ -315,138 +314,6 @@ func (d *decoder) content(v []byte) {
 	}
 }
 
-// piece takes the next piece of a text as it is on the wire: half a surrogate pair waits for the other.
-func (d *decoder) piece(kind ir.BlockKind, raw []byte) {
-	if len(raw) == 2 {
-		return
-	}
-	var fresh rawjson.Pieces
-	pieces := &fresh
-	if d.open.kind == kind {
-		pieces = &d.open.pieces
-	}
-	s, ok := pieces.Next(raw)
-	if !ok {
-		return
-	}
-	d.text(kind, s)
-	switch {
-	case pieces != &fresh || fresh == (rawjson.Pieces{}):
-	case d.open.kind == kind:
-		d.open.pieces = fresh
-	case !d.busy(): // the block begins with half a character
-		d.closeText()
-		d.closeCalls()
-		d.begin(&ir.Block{Kind: kind})
-		d.open.pieces = fresh
-		if kind == ir.Text && d.blank != "" {
-			d.emit(ir.Event{Kind: ir.EventDelta, Block: d.open.n, Text: d.blank})
-			d.blank = ""
-		}
-	}
-}
-
-// busy reports whether a call is half said: no other block may begin.
-func (d *decoder) busy() bool {
-	for _, c := range d.calls {
-		if c.open && !c.args.whole() {
-			return true
-		}
-	}
-	return false
-}
-
-// text takes more of a text. A block begins with it where another kind was open. White space alone begins none.
-func (d *decoder) text(kind ir.BlockKind, s string) {
-	if s == "" {
-		return
-	}
-	if d.open.kind != kind {
-		if d.busy() {
-			d.wait(kind, s)
-			return
-		}
-		if kind == ir.Text {
-			if s = d.blank + s; strings.TrimLeft(s, " \t\r\n") == "" && len(s) < maxWaiting {
-				d.blank = s
-				return
-			}
-			d.blank = ""
-		}
-		d.closeText()
-		d.closeCalls()
-		d.release()
-		if d.open.kind != kind {
-			d.closeText()
-			d.begin(&ir.Block{Kind: kind})
-		}
-	}
-	d.emit(ir.Event{Kind: ir.EventDelta, Block: d.open.n, Text: s})
-}
-
-// wait holds text back until the call is whole that it would cut in two.
-func (d *decoder) wait(kind ir.BlockKind, s string) {
-	if d.waitingSize += len(s); d.waitingSize > maxWaiting {
-		for _, c := range d.calls {
-			d.closeCall(c)
-		}
-		d.release()
-		d.text(kind, s)
-		return
-	}
-	if n := len(d.waiting); n > 0 && d.waiting[n-1].kind == kind {
-		d.waiting[n-1].text += s
-		return
-	}
-	d.waiting = append(d.waiting, waiting{kind, s})
-}
-
-// release lets go what waited. White space between two calls is dropped.
-func (d *decoder) release() {
-	held := d.waiting
-	d.waiting, d.waitingSize = nil, 0
-	for _, w := range held {
-		if strings.TrimLeft(w.text, " \t\r\n") != "" {
-			d.text(w.kind, w.text)
-		}
-	}
-}
-
-// begin opens a block of text and gives it the next ordinal.
-func (d *decoder) begin(b *ir.Block) {
-	d.open = openBlock{kind: b.Kind, n: d.blocks}
-	d.blocks++
-	d.spoken = d.spoken || b.Kind != ir.Thinking
-	d.refused = d.refused || b.Kind == ir.Refusal
-	d.emit(ir.Event{Kind: ir.EventBlock, Block: d.open.n, Start: b})
-}
-
-// closeText closes the block of text that is open. Reasoning says whose it is, also where it came unsigned: the client
-// carries that.
-func (d *decoder) closeText() {
-	o := &d.open
-	if o.kind == 0 {
-		return
-	}
-	if s := o.pieces.End(); s != "" {
-		d.emit(ir.Event{Kind: ir.EventDelta, Block: o.n, Text: s})
-	}
-	if o.kind == ir.Thinking {
-		d.emit(ir.Event{Kind: ir.EventState, Block: o.n, State: stateOf(d.src.Owner, o.details, o.opaque)})
-	}
-	d.emit(ir.Event{Kind: ir.EventClose, Block: o.n})
-	d.open = openBlock{}
-}
-
-// whole emits a block that has no pieces.
-func (d *decoder) whole(b *ir.Block) {
-	d.closeText()
-	d.spoken = true
-	d.emit(ir.Event{Kind: ir.EventBlock, Block: d.blocks, Start: b})
-	d.emit(ir.Event{Kind: ir.EventClose, Block: d.blocks})
-	d.blocks++
-}
-
 // cite reads annotations: citations of the text that is open.
 func (d *decoder) cite(v []byte) {
 	if !isArray(v) || d.open.kind != ir.Text {
@@ -488,106 +355,12 @@ func (d *decoder) images(v []byte) {
 	_ = rawjson.Elements(v, func(_ int, v []byte) error {
 		address, _ := rawjson.String(rawjson.Get(rawjson.Get(v, "image_url"), "url"))
 		b := &ir.Block{Kind: ir.Image}
-		if hasDataScheme(address) {
-			m, err := dataURL(address)
-			if err != nil {
-				return nil
-			}
-			b.Media = m
-		} else if b.Media.URL = address; address == "" {
-			return nil
+		var ok bool
+		if b.Media, ok = ir.MediaAt(address); ok && address != "" {
+			d.whole(b)
 		}
-		d.whole(b)
 		return nil
 	})
-}
-
-// reason takes the word for which a choice ended. Its blocks are whole then.
-func (d *decoder) reason(choice int, word string, stop []byte) {
-	switch word {
-	case "network_error": // GLM
-		d.fail(ir.Fault{Status: 500, Kind: ir.KindAPI, Type: word, Message: "the model broke off the answer"})
-		return
-	case "insufficient_system_resource": // DeepSeek
-		d.fail(ir.Fault{Status: 503, Kind: ir.KindOverloaded, Type: word, Message: "the provider ran out of capacity"})
-		return
-	case "error": // OpenRouter
-		d.fail(ir.Fault{Status: 500, Kind: ir.KindAPI, Type: word, Message: "the provider broke off the answer"})
-		return
-	}
-	for _, c := range d.calls {
-		if c.choice == choice {
-			d.closeCall(c)
-		}
-	}
-	if !d.busy() {
-		d.closeText()
-		d.release()
-	}
-	d.closeText()
-	s := ir.Stop{Reason: reasonOf(word), Native: word}
-	if met, _ := rawjson.String(stop); met != "" && s.Reason == ir.StopEnd && isSequence(met) {
-		s.Reason, s.Sequence = ir.StopSequence, met
-	}
-	if d.refused && s.Reason == ir.StopEnd {
-		s.Reason = ir.StopRefusal
-	}
-	d.stop = &s
-	d.emit(ir.Event{Kind: ir.EventFinish, Stop: s})
-}
-
-// reasonOf is the canonical word for a finish_reason. What is not known counts as a natural end.
-func reasonOf(word string) ir.StopReason {
-	switch word {
-	case "length", "max_tokens", "model_length":
-		return ir.StopLength
-	case "tool_calls", "function_call", "tool_use":
-		return ir.StopTool
-	case "content_filter", "sensitive", "refusal", "safety":
-		return ir.StopRefusal
-	}
-	return ir.StopEnd
-}
-
-// isSequence tells a stop string from the reasons that some gateways put beside finish_reason.
-func isSequence(s string) bool {
-	switch s {
-	case "stop", "end_turn", "length", "max_tokens", "tool_calls", "tool_use", "stop_sequence", "eos", "eos_token", "completed":
-		return false
-	}
-	return true
-}
-
-// finishAll ends the answer. Where no reason was said it is told from what came: some vendors leave it out.
-func (d *decoder) finishAll() {
-	cut, calls := false, false
-	for _, c := range d.calls {
-		d.settle(c)
-		cut = cut || c.open && c.args.cut()
-		calls = calls || c.begun
-		d.closeCall(c)
-	}
-	d.release()
-	d.closeText()
-	if d.blank != "" && !d.spoken && !calls { // the whole of it is white space
-		d.begin(&ir.Block{Kind: ir.Text})
-		d.emit(ir.Event{Kind: ir.EventDelta, Block: d.open.n, Text: d.blank})
-		d.closeText()
-	}
-	if d.stop == nil {
-		s := ir.Stop{Reason: ir.StopEnd, Assumed: true}
-		switch {
-		case cut:
-			s.Reason = ir.StopLength
-		case calls:
-			s.Reason = ir.StopTool
-		case d.refused:
-			s.Reason = ir.StopRefusal
-		}
-		d.emit(ir.Event{Kind: ir.EventFinish, Stop: s})
-	}
-	d.ended = true
-	d.emit(ir.Event{Kind: ir.EventEnd})
 }
 
 // decodeAnswer reads a plain answer.

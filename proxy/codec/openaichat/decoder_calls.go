@@ -18,8 +18,8 @@ type call struct {
 	minted        bool // the id is ours: one that comes late changes nothing
 	begun, open   bool
 	closed        bool
-	n             int // ordinal
-	early         string
+	n             int    // ordinal
+	early         []byte // arguments that came before the name
 	state         *ir.State
 	args          progress
 	pieces        rawjson.Pieces
@@ -171,7 +171,7 @@ func (d *decoder) fragment(c *call, f *fragment) {
 	}
 	if c.name == "" { // not yet: what is called is not known
 		if len(c.early)+len(s) <= maxOpaque {
-			c.early += s
+			c.early = append(c.early, s...)
 		}
 		return
 	}
@@ -201,9 +201,9 @@ func (d *decoder) beginCall(c *call) {
 	}
 	b := &ir.Block{Kind: ir.ToolCall, ID: c.id, ToolName: ir.ToolName{Name: c.name}, Form: c.form, State: c.state}
 	d.emit(ir.Event{Kind: ir.EventBlock, Block: c.n, Start: b})
-	if early := c.early; early != "" {
-		c.early = ""
-		d.arguments(c, early, false)
+	if len(c.early) > 0 {
+		d.arguments(c, string(c.early), false)
+		c.early = nil
 	}
 }
 
@@ -242,7 +242,7 @@ func (d *decoder) closeCalls() {
 
 // settle makes a call of what had arguments or an id but never a name.
 func (d *decoder) settle(c *call) {
-	if !c.begun && !c.closed && (c.early != "" || c.id != "") {
+	if !c.begun && !c.closed && (len(c.early) > 0 || c.id != "") {
 		c.name = "unknown_tool"
 		d.beginCall(c)
 	}

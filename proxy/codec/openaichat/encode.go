@@ -1,12 +1,8 @@
 package openaichat
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -19,20 +15,18 @@ type writer struct {
 	family family
 	w      rawjson.Writer
 	book   *ir.ToolBook
-	pairs  *pairing
+	pairs  *ir.Pairing
 
-	next  int    // index of the next call in pairs
 	parts []part // of the message that is being written
 	media []*ir.Block
 	free  map[ir.ToolName]bool // tools that go as free text ("custom")
-	named int                  // functions and custom tools that were written
 }
 
 // encodeRequest writes a request for an upstream that speaks Chat.
 func encodeRequest(r *ir.Request, t ir.Target) (*ir.Outgoing, error) {
 	c := *r
 	c.Lost = slices.Clone(r.Lost)
-	e := &writer{r: &c, target: t, family: familyOf(t.Model), book: ir.NewToolBook(r, toolNames()), pairs: pairUp(r.Turns)}
+	e := &writer{r: &c, target: t, family: familyOf(t.Model), book: ir.NewToolBook(r, toolNames()), pairs: ir.NewPairing(r.Turns, callIDs())}
 	e.w.Buf = make([]byte, 0, 4096+size(r))
 	e.w.Open('{')
 	e.w.Field("model", t.Model)
@@ -273,17 +267,14 @@ func (e *writer) session() {
 	switch {
 	case r.User == "":
 	case own:
-		e.w.Field("safety_identifier", shorten(r.User, 128))
+		e.w.Field("safety_identifier", ir.Shorten(r.User, 128))
 	default:
-		e.w.Field("user", shorten(r.User, 64))
+		e.w.Field("user", ir.Shorten(r.User, 64))
 	}
 	key := r.Cache.Key
 	switch {
 	case own:
-		if key == "" {
-			key = sessionOf(r.User)
-		}
-		e.w.Optional("prompt_cache_key", shorten(key, 64))
+		e.w.Optional("prompt_cache_key", ir.Shorten(key, 64))
 		e.w.Optional("prompt_cache_retention", r.Cache.Retention)
 	default:
 		if key != "" {
@@ -304,33 +295,6 @@ func (e *writer) session() {
 		e.w.Optional("ttl", ttl(auto.TTL))
 		e.w.Close('}')
 	}
-}
-
-// shorten replaces an id that is too long by its hash.
-func shorten(id string, limit int) string {
-	if len(id) <= limit {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])
-}
-
-// sessionOf takes the session out of the user id that Claude Code packs it into: JSON, in older versions
-// "user_…_session_…" (facts/clients.md, 0).
-func sessionOf(user string) string {
-	if strings.HasPrefix(user, "{") {
-		var u struct {
-			Session string `json:"session_id"`
-		}
-		if json.Unmarshal([]byte(user), &u) == nil {
-			return u.Session
-		}
-		return ""
-	}
-	if i := strings.LastIndex(user, "_session_"); i >= 0 {
-		return user[i+len("_session_"):]
-	}
-	return ""
 }
 
 // ttl gives the time that the dialect knows and that is not shorter than the client's.

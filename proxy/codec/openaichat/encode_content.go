@@ -1,6 +1,7 @@
 package openaichat
 
 import (
+	"cmp"
 	"encoding/base64"
 	"strings"
 
@@ -30,15 +31,18 @@ func (e *writer) part(b *ir.Block) error {
 	case ir.Image, ir.Audio, ir.Video:
 		return e.mediaPart(b)
 	case ir.ToolResult:
-		if e.pairs.orphans[b] {
+		if e.pairs.Orphan(b) {
 			return e.orphan(b)
 		}
 	case ir.ToolCall: // none belongs here
 		e.text(ir.Text, "[tool call "+b.Name+"] "+b.Args, b.Cache)
+		if p := e.pairs.Of(b); p != nil && p.Result != nil {
+			return e.orphan(p.Result)
+		}
 	case ir.Thinking:
 		e.r.Lose(ir.FieldThinking)
 	default:
-		e.r.LosePath(b.Type)
+		e.r.LosePath(b.LostName())
 	}
 	return nil
 }
@@ -79,7 +83,7 @@ func (e *writer) resultParts(b *ir.Block, depth int) error {
 	for i := range b.Content {
 		c := &b.Content[i]
 		switch c.Kind {
-		case ir.Text:
+		case ir.Text, ir.Refusal:
 			e.text(ir.Text, c.Text, c.Cache)
 		case ir.Document:
 			if text, ok := documentText(c); ok {
@@ -116,12 +120,8 @@ func documentText(b *ir.Block) (string, bool) {
 	default:
 		return "", false
 	}
-	title := b.Title
-	if title == "" {
-		title = b.Media.Name
-	}
 	head := "[document]\n"
-	if title != "" {
+	if title := cmp.Or(b.Title, b.Media.Name); title != "" {
 		head = "[document: " + title + "]\n"
 	}
 	if b.Context != "" {
@@ -239,7 +239,7 @@ func (e *writer) writePart(p *part) {
 		w.Field("type", "image_url")
 		w.Key("image_url")
 		w.Open('{')
-		e.address(&p.block.Media, imageMIME(&p.block.Media))
+		e.address(&p.block.Media, cmp.Or(p.block.Media.Type(), "image/png"))
 		w.Optional("detail", p.block.Detail)
 		w.Close('}')
 	case ir.Video:
@@ -278,37 +278,13 @@ func (e *writer) address(m *ir.Media, mime string) {
 	e.w.String("data:" + mime + ";base64," + m.Data)
 }
 
-// imageMIME is an image's type, read from its first bytes where it is not said.
-func imageMIME(m *ir.Media) string {
-	if m.MIME != "" {
-		return canonicalMIME(m.MIME)
-	}
-	for _, magic := range [...][2]string{{"iVBORw", "image/png"}, {"/9j/", "image/jpeg"}, {"R0lGOD", "image/gif"}, {"UklGR", "image/webp"}} {
-		if strings.HasPrefix(m.Data, magic[0]) {
-			return magic[1]
-		}
-	}
-	return "image/png"
-}
-
 // filePart writes file{filename,file_data}; OpenAI asks for a name.
 func (e *writer) filePart(b *ir.Block) {
 	m := &b.Media
-	name := m.Name
-	if name == "" {
-		name = b.Title
-	}
-	if name == "" {
-		name = "document.pdf"
-	}
-	mime := m.MIME
-	if mime == "" {
-		mime = "application/pdf"
-	}
 	e.w.Field("type", "file")
 	e.w.Key("file")
 	e.w.Open('{')
-	e.w.Field("filename", name)
-	e.w.Field("file_data", "data:"+mime+";base64,"+m.Data)
+	e.w.Field("filename", cmp.Or(m.Name, b.Title, "document.pdf"))
+	e.w.Field("file_data", "data:"+cmp.Or(m.Type(), "application/pdf")+";base64,"+m.Data)
 	e.w.Close('}')
 }

@@ -98,7 +98,7 @@ func (e *writer) assistant(i int) error {
 		case ir.ToolCall:
 			s.calls = append(s.calls, c)
 		case ir.ToolResult: // some providers put it here; it is written behind the call
-			if e.pairs.orphans[c] {
+			if e.pairs.Orphan(c) {
 				s.orphans = append(s.orphans, c)
 			}
 		case ir.Thinking:
@@ -126,7 +126,7 @@ func (e *writer) assistant(i int) error {
 	} else if len(s.thought)+len(s.unsaid) > 0 {
 		e.r.Lose(ir.FieldThinking)
 	}
-	if err := e.results(len(s.calls), i < len(e.r.Turns)-1); err != nil {
+	if err := e.results(s.calls, i < len(e.r.Turns)-1); err != nil {
 		return err
 	}
 	return e.besides(&s)
@@ -194,8 +194,8 @@ func (e *writer) spoken(s *said) {
 	if len(s.calls) > 0 {
 		e.w.Key("tool_calls")
 		e.w.Open('[')
-		for n, c := range s.calls {
-			e.call(c, e.pairs.pairs[e.next+n].id)
+		for _, c := range s.calls {
+			e.call(c, e.pairs.Of(c).ID)
 		}
 		e.w.Close(']')
 	}
@@ -259,27 +259,25 @@ func (e *writer) call(c *ir.Block, id string) {
 	e.w.Close('}')
 }
 
-// results writes the results of the next n calls, one message each, then what those cannot hold as a user's message.
-func (e *writer) results(n int, later bool) error {
-	pairs := e.pairs.pairs[e.next : e.next+n]
-	e.next += n
+// results writes the results of calls, one message each, then what those cannot hold as a user's message.
+func (e *writer) results(calls []*ir.Block, later bool) error {
 	var labels []string
 	var media []*ir.Block
-	for i := range pairs {
-		p := &pairs[i]
-		if p.result == nil {
+	for _, c := range calls {
+		p := e.pairs.Of(c)
+		if p.Result == nil {
 			if later {
-				e.toolMessage(p.id, errorMark+noResult)
+				e.toolMessage(p.ID, ir.ToolErrorMark+ir.NoResult)
 			}
 			continue
 		}
 		e.parts, e.media = e.parts[:0], e.media[:0]
-		if err := e.resultParts(p.result, 0); err != nil {
+		if err := e.resultParts(p.Result, 0); err != nil {
 			return err
 		}
 		e.toolResult(p)
 		for _, m := range e.media {
-			media, labels = append(media, m), append(labels, p.id)
+			media, labels = append(media, m), append(labels, p.ID)
 		}
 	}
 	if len(media) == 0 {
@@ -305,14 +303,14 @@ func (e *writer) toolMessage(id, text string) {
 }
 
 // toolResult writes the gathered text of a result. One string is what every server reads; OpenAI's own keep the parts.
-func (e *writer) toolResult(p *pair) {
-	if p.result.IsError {
+func (e *writer) toolResult(p *ir.Pair) {
+	if p.Result.IsError {
 		if len(e.parts) == 0 {
 			e.parts = append(e.parts, part{kind: ir.Text})
 		}
-		e.parts[0].text = errorMark + e.parts[0].text
+		e.parts[0].text = ir.ToolErrorMark + e.parts[0].text
 	}
-	if c := p.result.Cache; c != nil {
+	if c := p.Result.Cache; c != nil {
 		if n := len(e.parts); n > 0 {
 			e.parts[n-1].cache = c
 		} else {
@@ -320,12 +318,12 @@ func (e *writer) toolResult(p *pair) {
 		}
 	}
 	if e.family.vendor != openAI {
-		e.toolMessage(p.id, e.joined("\n"))
+		e.toolMessage(p.ID, e.joined("\n"))
 		return
 	}
 	e.w.Open('{')
 	e.w.Field("role", "tool")
-	e.w.Field("tool_call_id", p.id)
+	e.w.Field("tool_call_id", p.ID)
 	e.w.Key("content")
 	if len(e.parts) == 0 {
 		e.w.String("")

@@ -85,11 +85,12 @@ func TestEncodeParameters(t *testing.T) {
 		{"verbosity old", "gpt-4.1", func(r *ir.Request) { r.Verbosity = "low" }, map[string]string{"verbosity": ""}, []string{"verbosity"}},
 		{"openai alone", "kimi-k2", func(r *ir.Request) {
 			r.ServiceTier, r.Metadata, r.Cache.Key, r.User = "flex", []byte(`{"a":"b"}`), "k", strings.Repeat("u", 65)
-		}, map[string]string{"service_tier": "", "metadata": "", "prompt_cache_key": "", "user": `"` + shorten(strings.Repeat("u", 65), 64) + `"`},
+		}, map[string]string{"service_tier": "", "metadata": "", "prompt_cache_key": "", "user": `"` + ir.Shorten(strings.Repeat("u", 65), 64) + `"`},
 			[]string{"key", "service_tier", "metadata"}},
-		{"user", "gpt-4o", func(r *ir.Request) { r.User = `{"device_id":"d","account_uuid":"","session_id":"s-1"}` },
+		{"user", "gpt-4o", func(r *ir.Request) {
+			r.User, r.Cache.Key = `{"device_id":"d","account_uuid":"","session_id":"s-1"}`, "s-1"
+		},
 			map[string]string{"prompt_cache_key": `"s-1"`, "user": ""}, nil},
-		{"older user", "gpt-4o", func(r *ir.Request) { r.User = "user_a_account__session_s-2" }, map[string]string{"prompt_cache_key": `"s-2"`}, nil},
 		{"parallel without tools", "gpt-4o", func(r *ir.Request) { r.Parallel, r.Choice.Mode = ptr(false), ir.ChoiceAuto },
 			map[string]string{"parallel_tool_calls": "", "tool_choice": ""}, nil},
 		{"auto mark", "gpt-5.6", func(r *ir.Request) { r.Cache.Auto = &ir.CacheMark{TTL: "1h"} },

@@ -25,6 +25,7 @@ func (e *writer) tools() error {
 	r := e.r
 	only := e.allowedOnly()
 	var search *ir.Tool
+	named := 0 // functions and custom tools that were written
 	for i := range r.Tools {
 		t := &r.Tools[i]
 		if t.Kind == ir.ToolHosted {
@@ -38,13 +39,13 @@ func (e *writer) tools() error {
 		if only != nil && !only[t.ToolName] {
 			continue
 		}
-		if e.named++; e.named == 1 {
+		if named++; named == 1 {
 			e.w.Key("tools")
 			e.w.Open('[')
 		}
 		e.tool(t)
 	}
-	if e.named > 0 {
+	if named > 0 {
 		e.w.Close(']')
 		e.choice(only != nil)
 		if r.Parallel != nil && !*r.Parallel {
@@ -120,7 +121,7 @@ func (e *writer) tool(t *ir.Tool) {
 			e.grammar(t.Grammar)
 		}
 	case t.Kind == ir.ToolCustom:
-		e.w.Optional("description", described(t))
+		e.w.Optional("description", t.Described())
 		e.w.Key("parameters")
 		e.w.Raw([]byte(ir.CustomSchema))
 	default:
@@ -129,7 +130,7 @@ func (e *writer) tool(t *ir.Tool) {
 		if len(t.Schema) > 0 {
 			e.w.Raw(t.Schema)
 		} else {
-			e.w.Raw([]byte(`{"type":"object","properties":{}}`))
+			e.w.Raw([]byte(ir.EmptySchema))
 		}
 		if t.Strict != nil {
 			e.w.Key("strict")
@@ -156,19 +157,6 @@ func (e *writer) grammar(flat []byte) {
 	e.w.Member("definition", rawjson.Get(flat, "definition"))
 	e.w.Close('}')
 	e.w.Close('}')
-}
-
-// described is the description of a free-text tool that goes as a function: the grammar stands in it.
-func described(t *ir.Tool) string {
-	rules, _ := rawjson.String(rawjson.Get(t.Grammar, "definition"))
-	if rules == "" {
-		return t.Description
-	}
-	s := "The input follows this grammar:\n" + rules
-	if t.Description != "" {
-		s = t.Description + "\n\n" + s
-	}
-	return s
 }
 
 // choice writes tool_choice.

@@ -69,12 +69,6 @@ func hides(q *ir.Request) bool { return q.Reasoning.Show != nil && !*q.Reasoning
 // Lost names what could not be said.
 func (e *encoder) Lost() []string { return e.lost }
 
-func (e *encoder) lose(name string) {
-	if !slices.Contains(e.lost, name) {
-		e.lost = append(e.lost, name)
-	}
-}
-
 // Append appends the chunks that say the event.
 func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
 	switch ev.Kind {
@@ -87,7 +81,7 @@ func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
 	case ir.EventBreak:
 		return e.delta(dst, ev.Block, "\n\n")
 	case ir.EventCite:
-		e.lose("citations")
+		e.lost = ir.AppendLost(e.lost, "citations")
 	case ir.EventClose:
 		if b := e.at(ev.Block); b != nil && b.kind == ir.ToolCall && !b.some && b.form == "" {
 			return e.delta(dst, ev.Block, "{}") // arguments are JSON: of nothing, an empty object
@@ -148,28 +142,15 @@ func (e *encoder) block(dst []byte, ev *ir.Event) []byte {
 		e.calls++
 		if e.legacy && b.call > 0 { // function_call holds one
 			b.mute = true
-			e.lose("function_call")
+			e.lost = ir.AppendLost(e.lost, "function_call")
 			return dst
 		}
 		return e.call(dst, b, s)
 	default:
 		b.mute = true
-		e.lose(lostName(s))
+		e.lost = ir.AppendLost(e.lost, s.AnswerName())
 	}
 	return dst
-}
-
-// lostName is the word for a block that the dialect does not have.
-func lostName(b *ir.Block) string {
-	switch {
-	case b.Type != "":
-		return "opaque." + b.Type
-	case b.Kind == ir.Image:
-		return "image"
-	case b.Name != "":
-		return "opaque." + b.Name
-	}
-	return "opaque"
 }
 
 // call says that a call begins: id, kind, name and empty arguments, as SDKs want them in the first piece.
@@ -258,7 +239,7 @@ func (e *encoder) finish(dst []byte, s *ir.Stop) []byte {
 		dst = e.shut(dst, "null")
 	}
 	if s.Sequence != "" {
-		e.lose("stop_sequence") // which one it was
+		e.lost = ir.AppendLost(e.lost, "stop_sequence") // which one it was
 	}
 	return e.chunk(dst, "{}", `"`+finishReason(s, e.refused, e.legacy)+`"`)
 }

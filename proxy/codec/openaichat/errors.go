@@ -1,6 +1,8 @@
 package openaichat
 
 import (
+	"bytes"
+
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
 )
@@ -9,11 +11,7 @@ import (
 // {"error":"text"}, [{"error":…}] (Google), {"object":"error","message":…} (vLLM), {"code":…,"message":…} (Alibaba).
 func fault(code int, body []byte) ir.Fault {
 	f := ir.Fault{Status: code}
-	at := 0
-	for at < len(body) && (body[at] == ' ' || body[at] == '\n' || body[at] == '\r' || body[at] == '\t') {
-		at++
-	}
-	body = body[at:]
+	body = bytes.TrimSpace(body)
 	if isArray(body) {
 		_ = rawjson.Elements(body, func(i int, v []byte) error {
 			if i == 0 {
@@ -60,17 +58,18 @@ func readError(f *ir.Fault, body []byte) {
 		case "param":
 			f.Param, _ = rawjson.String(v)
 		case "code":
-			if n, ok := rawjson.Int(v); ok { // OpenRouter and Google repeat the status here
-				if f.Status == 0 && n >= 400 && n < 600 {
-					f.Status = int(n)
-				}
-			} else {
+			if n, ok := rawjson.Int(bytes.Trim(v, `"`)); !ok {
 				f.Code, _ = rawjson.String(v)
+			} else if f.Status == 0 && n >= 400 && n < 600 { // OpenRouter and Google repeat the status here
+				f.Status = int(n)
 			}
 		}
 		return nil
 	})
 }
+
+// overloaded is OpenAI's code where a server has too much to do: no type says it.
+const overloaded = "server_is_overloaded"
 
 // known are the words of error types and codes, the statuses that they stand for, and their kinds. The first word that a
 // fault bears decides.
@@ -90,7 +89,10 @@ var known = [...]struct {
 	{"model_not_found", 404, ir.KindNotFound},
 	{"not_found_error", 404, ir.KindNotFound},
 	{ir.CodeTooLong, 400, ir.KindInvalid},
-	{"server_is_overloaded", 503, ir.KindOverloaded},
+	{overloaded, 503, ir.KindOverloaded},
+	{"server_overloaded", 503, ir.KindOverloaded},
+	{"service_unavailable_error", 503, ir.KindOverloaded},
+	{"slow_down", 503, ir.KindOverloaded},
 	{"engine_overloaded_error", 503, ir.KindOverloaded},
 	{"overloaded_error", 503, ir.KindOverloaded},
 	{"insufficient_system_resource", 503, ir.KindOverloaded},
@@ -184,6 +186,8 @@ func words(f *ir.Fault) (kind, code string) {
 		return "rate_limit_error", "rate_limit_exceeded"
 	case ir.KindTimeout:
 		return "server_error", or("timeout")
+	case ir.KindOverloaded:
+		return "server_error", overloaded
 	}
 	if f.Code == ir.CodeTooLong {
 		return "invalid_request_error", f.Code

@@ -25,6 +25,10 @@ func TestFault(t *testing.T) {
 		{0, `{"error":{"message":"m","type":"server_error"}}`, ir.Fault{Status: 500, Kind: ir.KindAPI, Type: "server_error", Message: "m"}},
 		{0, `{"error":{"message":"m","code":429}}`, ir.Fault{Status: 429, Kind: ir.KindRate, Message: "m"}},
 		{0, `{"error":{"message":"m","code":"server_is_overloaded"}}`, ir.Fault{Status: 503, Kind: ir.KindOverloaded, Code: "server_is_overloaded", Message: "m"}},
+		{0, `{"error":{"message":"m","code":"server_overloaded"}}`, ir.Fault{Status: 503, Kind: ir.KindOverloaded, Code: "server_overloaded", Message: "m"}},
+		{0, `{"error":{"message":"m","type":"overloaded_error"}}`, ir.Fault{Status: 503, Kind: ir.KindOverloaded, Type: "overloaded_error", Message: "m"}},
+		{0, `{"error":{"message":"m","type":"server_error","code":"503"}}`, ir.Fault{Status: 503, Kind: ir.KindOverloaded, Type: "server_error", Message: "m"}},
+		{0, `{"error":{"message":"m","code":529}}`, ir.Fault{Status: 529, Kind: ir.KindOverloaded, Message: "m"}},
 		{0, `{"error":{"message":"m","type":"invalid_request_error"}}`, ir.Fault{Status: 400, Kind: ir.KindInvalid, Type: "invalid_request_error", Message: "m"}},
 		{500, `{"error":"boom"}`, ir.Fault{Status: 500, Kind: ir.KindAPI, Message: "boom"}},
 		{404, `[{"error":{"code":404,"message":"m","status":"NOT_FOUND"}}]`, ir.Fault{Status: 404, Kind: ir.KindNotFound, Type: "NOT_FOUND", Message: "m"}},
@@ -56,12 +60,12 @@ func TestAppendError(t *testing.T) {
 		{ir.Fault{Status: 413, Kind: ir.KindTooLarge}, 413, "invalid_request_error", `"request_too_large"`},
 		{ir.Fault{Status: 429, Kind: ir.KindRate}, 429, "rate_limit_error", `"rate_limit_exceeded"`},
 		{ir.Fault{Status: 500, Kind: ir.KindAPI}, 500, "server_error", "null"},
-		{ir.Fault{Status: 529, Kind: ir.KindOverloaded}, 503, "server_error", "null"},
+		{ir.Fault{Status: 529, Kind: ir.KindOverloaded}, 503, "server_error", `"server_is_overloaded"`},
 		{ir.Fault{Status: 504, Kind: ir.KindTimeout}, 504, "server_error", `"timeout"`},
 		{ir.Fault{Kind: ir.KindConflict}, 409, "invalid_request_error", "null"},
 		{ir.Fault{Kind: ir.KindTooLarge}, 413, "invalid_request_error", `"request_too_large"`},
 		{ir.Fault{}, 500, "server_error", "null"},
-		{ir.Fault{Status: 200, Kind: ir.KindOverloaded}, 503, "server_error", "null"},
+		{ir.Fault{Status: 200, Kind: ir.KindOverloaded}, 503, "server_error", `"server_is_overloaded"`},
 	} {
 		c.f.Message, c.f.Param = "a <b>", "p"
 		if got := status(&c.f); got != c.status {
@@ -72,6 +76,9 @@ func TestAppendError(t *testing.T) {
 			t.Fatalf("%s", body)
 		}
 		expect(t, body, map[string]string{"error.type": `"` + c.kind + `"`, "error.code": c.code, "error.message": `"a <b>"`, "error.param": `"p"`, "request_id": ""})
+		if got := fault(0, body); c.f.Kind == ir.KindOverloaded && got.Kind != ir.KindOverloaded {
+			t.Errorf("in a stream %s is read as %s", body, got.Kind)
+		}
 		if got := fault(c.status, body); got.Kind != ir.KindOf(c.status) && c.f.Kind != ir.KindBilling {
 			t.Errorf("%s is read as %s", body, got.Kind)
 		}

@@ -7,21 +7,12 @@ import "coding-proxy/proxy/ir"
 // path is where an upstream is asked, below its base address.
 const path = "/v1/chat/completions"
 
-// errorMark begins the text of a tool's result that is an error: Chat has no other place to say it.
-const errorMark = "[tool error] "
-
 // toolNames is OpenAI's rule for names of functions.
-func toolNames() ir.NameRule {
-	return ir.NameRule{Max: 64, Legal: func(c byte, _ bool) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
-	}}
-}
+func toolNames() ir.NameRule { return ir.PlainRule(64) }
 
 // callIDs is what goes for an id of a call: Chat says nothing, so any word does (Kimi's are functions.name:0); 64 bytes are
 // what the strictest known client takes.
-func callIDs() ir.NameRule {
-	return ir.NameRule{Max: 64, Legal: func(c byte, _ bool) bool { return c > ' ' && c < 0x7f && c != '"' && c != '\\' }}
-}
+func callIDs() ir.NameRule { return ir.VisibleRule(64) }
 
 // fieldNames are the dialect's paths. Where it has two words for a thing, the decoder puts in the one that was used.
 var fieldNames = ir.FieldNames{
@@ -76,6 +67,7 @@ func Dialect() *ir.Dialect {
 			IsBulk:    isBulk,
 			Members:   []string{"usage", "choices"},
 			Plain:     plain,
+			Refers:    refers,
 			Says:      []string{"choices"},
 			Last:      true,
 			KeepAlive: keepAlive,

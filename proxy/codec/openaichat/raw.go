@@ -189,7 +189,7 @@ func (t *tap) member(m *ir.Mark, choice int, key, v []byte) {
 		if isArray(v) {
 			_ = rawjson.Elements(v, func(i int, v []byte) error {
 				m.Content = true
-				t.call(choice, i, v, "function")
+				t.call(choice, i, v)
 				return nil
 			})
 		}
@@ -216,7 +216,7 @@ func says(v []byte) bool {
 }
 
 // call follows a call's arguments.
-func (t *tap) call(choice, position int, raw []byte, kind string) {
+func (t *tap) call(choice, position int, raw []byte) {
 	if !isObject(raw) {
 		return
 	}
@@ -224,7 +224,7 @@ func (t *tap) call(choice, position int, raw []byte, kind string) {
 	if n, ok := rawjson.Int(rawjson.Get(raw, "index")); ok && n >= 0 && n < 1<<20 {
 		index = int(n)
 	}
-	t.follow(choice, index, rawjson.Get(rawjson.Get(raw, kind), "arguments"))
+	t.follow(choice, index, rawjson.Get(rawjson.Get(raw, "function"), "arguments"))
 }
 
 func (t *tap) follow(choice, index int, args []byte) {

@@ -100,7 +100,7 @@ func opaqueDetails(dst, details []byte) []byte {
 		w.Open('{')
 		_ = rawjson.Walk(v, func(key []byte, f rawjson.Field) error {
 			if string(key) != "text" {
-				w.Key(string(rawjson.AppendString(nil, key)[1 : len(rawjson.AppendString(nil, key))-1]))
+				w.Key(string(key))
 				w.Raw(f.Value(v))
 			}
 			return nil

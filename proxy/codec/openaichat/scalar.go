@@ -28,13 +28,11 @@ func text(at, name string, v []byte) (string, error) {
 }
 
 func boolean(at, name string, v []byte) (bool, error) {
-	switch string(v) {
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
+	on, ok := rawjson.Bool(v)
+	if !ok {
+		return false, ir.Refuse(at+name, "must be true or false")
 	}
-	return false, ir.Refuse(at+name, "must be true or false")
+	return on, nil
 }
 
 // number keeps a number as it is written.
@@ -82,11 +80,11 @@ func array(at, name string, v []byte, visit func(i int, v []byte) error) error {
 	return rawjson.Elements(v, visit)
 }
 
-// strings reads an array of strings.
+// stringList reads an array of strings.
 func stringList(at, name string, v []byte) ([]string, error) {
 	var list []string
 	err := array(at, name, v, func(i int, v []byte) error {
-		s, err := text(at, name+"["+strconv.Itoa(i)+"]", v)
+		s, err := text(at, ir.Element(name, i), v)
 		list = append(list, s)
 		return err
 	})
@@ -100,6 +98,3 @@ func rawObject(at, name string, v []byte) ([]byte, error) {
 	}
 	return bytes.Clone(v), nil
 }
-
-// element is the path of an array's element.
-func element(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }

@@ -209,8 +209,8 @@ func TestRepeatedIDs(t *testing.T) {
 	wants(t, input(t, encode(t, r, ir.Target{Model: "m"})), `
 {"type":"function_call","call_id":"c","name":"f","arguments":"{}"}
 {"type":"function_call_output","call_id":"c","output":"1"}
-{"type":"function_call","call_id":"call_2_0","name":"f","arguments":"{}"}
-{"type":"function_call_output","call_id":"call_2_0","output":"2"}`)
+{"type":"function_call","call_id":"c_2","name":"f","arguments":"{}"}
+{"type":"function_call_output","call_id":"c_2","output":"2"}`)
 }
 
 func TestCNV014ResultInAssistant(t *testing.T) {

@@ -2,7 +2,6 @@ package openairesponses
 
 import (
 	"bytes"
-	"strconv"
 
 	"coding-proxy/proxy/ir"
 	"coding-proxy/proxy/rawjson"
@@ -18,8 +17,9 @@ type reader struct {
 	asksLogprobs bool
 
 	run       run
-	begun     bool      // an item has come that is no instruction
-	callState *ir.State // of the call that follows in this run
+	begun     bool              // an item has come that is no instruction
+	callState *ir.State         // of the call that follows in this run
+	callIDs   map[string]string // of the calls, by the ids of their items
 }
 
 // run is what the last turn of the request may still take in.
@@ -56,9 +56,7 @@ func decodeRequest(in ir.Incoming) (*ir.Request, error) {
 	case d.user != "" && d.user != r.User:
 		r.LosePath("user")
 	}
-	for _, t := range d.more {
-		d.addTool(t)
-	}
+	d.addTools()
 	return r, nil
 }
 
@@ -83,7 +81,7 @@ func (d *reader) member(name string, v []byte, modelKnown bool) (err error) {
 	case "tools":
 		r.Tools = nil
 		err = listOf("", name, v, func(i int, t []byte) error {
-			return d.tool("tools["+strconv.Itoa(i)+"]", t, "", &r.Tools)
+			return d.tool(ir.Element(name, i), t, "", &r.Tools)
 		})
 	case "tool_choice":
 		err = d.choice(v)
@@ -270,20 +268,5 @@ func (d *reader) format(v []byte) error {
 	return nil
 }
 
-// maxLost bounds the names of unknown fields: a client may invent any number of them.
-const maxLost = 64
-
-// lose notes a field that no other dialect can say. A name that is none of the API's letters is a client's text and is
-// not repeated.
-func (d *reader) lose(path string) {
-	if len(d.r.Lost) >= maxLost || len(path) > 64 {
-		path = "unknown_fields"
-	}
-	for i := 0; i < len(path); i++ {
-		if c := path[i]; c != '.' && !nameRule().Legal(c, false) {
-			path = "unknown_fields"
-			break
-		}
-	}
-	d.r.LosePath(path)
-}
+// lose notes a field that no other dialect can say.
+func (d *reader) lose(path string) { d.r.LosePath(path) }

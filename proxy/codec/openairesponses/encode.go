@@ -1,8 +1,6 @@
 package openairesponses
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -20,11 +18,10 @@ type writer struct {
 	own   bool       // the request was in this dialect
 	lost  ir.Request // gathers what is lost: the request itself may be encoded for another target, too
 
-	pairs       pairing
-	call, reply int    // how many calls and results of pairs have been met
-	answered    int    // calls whose results are written
-	message     string // the role of the message that is open, "" none
-	phase       string // of the turn
+	pairs   *ir.Pairing
+	open    []*ir.Pair // calls that are written and wait for their results
+	message string     // the role of the message that is open, "" none
+	phase   string     // of the turn
 }
 
 // encodeRequest writes a request for an upstream.
@@ -32,7 +29,7 @@ func encodeRequest(r *ir.Request, t ir.Target) (*ir.Outgoing, error) {
 	w := &writer{r: r, t: t, model: modelOf(t.Model), own: r.Names == &fieldNames}
 	w.lost = ir.Request{Names: r.Names, Lost: slices.Clone(r.Lost)}
 	w.book = ir.NewToolBook(r, nameRule())
-	w.pairs = pair(r)
+	w.pairs = ir.NewPairing(r.Turns, nameRule())
 	w.Buf = make([]byte, 0, sizeOf(r))
 	w.Open('{')
 	w.Field("model", t.Model)
@@ -264,38 +261,12 @@ const (
 // caller says who asks and what may be kept warm.
 func (w *writer) caller() {
 	r := w.r
-	w.Optional("safety_identifier", bounded(r.User, maxUser))
-	key := r.Cache.Key
-	if key == "" {
-		key = sessionOf(r.User)
-	}
-	w.Optional("prompt_cache_key", bounded(key, maxCacheKey))
+	w.Optional("safety_identifier", ir.Shorten(r.User, maxUser))
+	w.Optional("prompt_cache_key", ir.Shorten(r.Cache.Key, maxCacheKey))
 	w.Optional("prompt_cache_retention", r.Cache.Retention)
 	if r.Cache.Auto != nil { // OpenAI caches by itself; how long cannot be said
 		w.lost.Lose(ir.FieldCacheMark)
 	}
 	w.Member("metadata", r.Metadata)
 	w.Optional("service_tier", r.ServiceTier)
-}
-
-// bounded replaces what is too long by a hash.
-func bounded(id string, limit int) string {
-	if len(id) <= limit {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:])
-}
-
-// sessionOf finds the session in what Claude Code packs into its user id: JSON since 2.1, user_…_session_… before
-// (facts/clients.md, 0).
-func sessionOf(user string) string {
-	if strings.HasPrefix(user, "{") {
-		s, _ := rawjson.String(rawjson.Get([]byte(user), "session_id"))
-		return s
-	}
-	if _, s, ok := strings.Cut(user, "_session_"); ok {
-		return s
-	}
-	return ""
 }

@@ -9,8 +9,8 @@ import (
 
 // toolCall writes a call.
 func (w *writer) toolCall(b *ir.Block) {
-	c := &w.pairs.calls[w.call]
-	w.call++
+	c := w.pairs.Of(b)
+	w.open = append(w.open, c)
 	if data, ok := b.State.For(w.t.Owner); ok && data != "" {
 		w.Open('{')
 		w.Field("type", "reasoning")
@@ -25,7 +25,7 @@ func (w *writer) toolCall(b *ir.Block) {
 	switch t := typedByForm(b.Form); {
 	case t != nil && isObject(b.Args):
 		w.Field("type", t.call)
-		w.Field("call_id", c.id)
+		w.Field("call_id", c.ID)
 		if t.form == "tool_search" {
 			w.Field("execution", "client")
 		}
@@ -33,12 +33,12 @@ func (w *writer) toolCall(b *ir.Block) {
 		w.Field("status", "completed")
 	case b.Form == ir.FormCustom:
 		w.Field("type", "custom_tool_call")
-		w.Field("call_id", c.id)
+		w.Field("call_id", c.ID)
 		w.Field("name", w.book.Wire(b.ToolName))
 		w.Field("input", b.Args)
 	default:
 		w.Field("type", "function_call")
-		w.Field("call_id", c.id)
+		w.Field("call_id", c.ID)
 		w.Field("name", w.book.Wire(b.ToolName))
 		args := b.Args
 		if args == "" {
@@ -51,32 +51,32 @@ func (w *writer) toolCall(b *ir.Block) {
 
 // results writes the results of the calls that have none yet; more: the conversation goes on.
 func (w *writer) results(more bool) {
-	for ; w.answered < w.call; w.answered++ {
-		c := &w.pairs.calls[w.answered]
+	for _, c := range w.open {
 		switch {
-		case c.result != nil:
-			w.result(c, c.result)
+		case c.Result != nil:
+			w.result(c, c.Result)
 		case more:
-			w.result(c, &ir.Block{IsError: true, Content: []ir.Block{{Kind: ir.Text, Text: noResult}}})
+			w.result(c, &ir.Block{IsError: true, Content: []ir.Block{{Kind: ir.Text, Text: ir.NoResult}}})
 		}
 	}
+	w.open = w.open[:0]
 }
 
 // result writes a result in the item that belongs to its call.
-func (w *writer) result(c *call, b *ir.Block) {
+func (w *writer) result(c *ir.Pair, b *ir.Block) {
 	w.Open('{')
-	t := typedByForm(c.block.Form)
+	t := typedByForm(c.Call.Form)
 	switch {
-	case t != nil && isObject(c.block.Args):
-		w.typedResult(t, c.id, b)
+	case t != nil && isObject(c.Call.Args):
+		w.typedResult(t, c.ID, b)
 		w.Close('}')
 		return
-	case c.block.Form == ir.FormCustom:
+	case c.Call.Form == ir.FormCustom:
 		w.Field("type", "custom_tool_call_output")
 	default:
 		w.Field("type", "function_call_output")
 	}
-	w.Field("call_id", c.id)
+	w.Field("call_id", c.ID)
 	w.Key("output")
 	w.output(b)
 	w.Close('}')
@@ -87,7 +87,7 @@ func (w *writer) output(b *ir.Block) {
 	content := slices.DeleteFunc(slices.Clone(b.Content), func(c ir.Block) bool { return c.Kind == ir.Text && c.Text == "" })
 	prefix := ""
 	if b.IsError {
-		prefix = toolError
+		prefix = ir.ToolErrorMark
 	}
 	switch {
 	case len(content) == 0:
@@ -161,7 +161,7 @@ func (w *writer) typedResult(t *typed, id string, b *ir.Block) {
 		w.Optional("output", text)
 	default:
 		if b.IsError {
-			text = toolError + text
+			text = ir.ToolErrorMark + text
 		}
 		w.Field("output", text)
 	}
@@ -172,7 +172,7 @@ func (w *writer) orphan(b *ir.Block, role string) error {
 	w.openMessage(role)
 	head := "[result of a tool call that is not recorded]"
 	if b.IsError {
-		head = toolError + head
+		head = ir.ToolErrorMark + head
 	}
 	w.textPart("input_text", head, nil)
 	for i := range b.Content {

@@ -1,7 +1,6 @@
 package openairesponses
 
 import (
-	"cmp"
 	"slices"
 
 	"coding-proxy/proxy/ir"
@@ -49,9 +48,7 @@ func (w *writer) block(i, j int, role string) error {
 		w.toolCall(b)
 		return nil
 	case ir.ToolResult:
-		n := w.reply
-		w.reply++
-		if !w.pairs.orphan[n] {
+		if !w.pairs.Orphan(b) {
 			return nil // it stands behind its call
 		}
 		if role == "assistant" {
@@ -61,7 +58,7 @@ func (w *writer) block(i, j int, role string) error {
 		return w.orphan(b, role)
 	case ir.HostedCall, ir.HostedResult, ir.Opaque:
 		if !w.own {
-			w.lost.LosePath(cmp.Or(b.Type, "opaque"))
+			w.lost.LosePath(b.LostName())
 			return nil
 		}
 		w.closeMessage()

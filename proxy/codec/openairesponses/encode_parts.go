@@ -87,11 +87,7 @@ func urlOf(m *ir.Media) string {
 	if m.Data == "" {
 		return m.URL
 	}
-	mime := m.MIME
-	if mime == "" {
-		mime = "application/octet-stream"
-	}
-	return "data:" + mime + ";base64," + m.Data
+	return "data:" + cmp.Or(m.Type(), "application/octet-stream") + ";base64," + m.Data
 }
 
 func (w *writer) document(b *ir.Block) error {
@@ -132,7 +128,7 @@ func fileName(b *ir.Block) string {
 	switch {
 	case b.Media.Name != "":
 		return b.Media.Name
-	case b.Media.MIME != "application/pdf":
+	case b.Media.Type() != "application/pdf":
 		if b.Title != "" {
 			return b.Title
 		}

@@ -31,6 +31,9 @@ func (w *writer) tools() error {
 	}
 	if n == 0 {
 		if m := r.Choice.Mode; m == ir.ChoiceRequired || m == ir.ChoiceOne {
+			if len(r.Tools) > 0 {
+				return ir.Refuse(r.Name(ir.FieldToolChoice), "asks for a call, but this provider has none of the tools")
+			}
 			w.lost.Lose(ir.FieldToolChoice)
 		}
 		return nil // without tools there is nothing to choose
@@ -169,7 +172,7 @@ func (w *writer) chosen(n ir.ToolName) {
 // of a union give their properties, so that the model may use them all. changed: the meaning is not quite the same.
 func rootSchema(schema []byte) (out []byte, changed bool) {
 	if len(schema) == 0 {
-		return []byte(`{"type":"object","properties":{}}`), false
+		return []byte(ir.EmptySchema), false
 	}
 	hasType, hasProperties, properties := false, false, []byte(nil)
 	var branches [][]byte
@@ -205,19 +208,13 @@ func rootSchema(schema []byte) (out []byte, changed bool) {
 		switch string(key) {
 		case "type", "properties", "anyOf", "oneOf", "allOf", "enum", "not", "const":
 		default:
-			writeKey(&w, key)
+			w.Key(string(key))
 			w.Raw(f.Value(schema))
 		}
 		return nil
 	})
 	w.Close('}')
 	return w.Buf, changed
-}
-
-// writeKey writes a member's name that may need escapes.
-func writeKey(w *rawjson.Writer, key []byte) {
-	quoted := rawjson.AppendString(nil, key)
-	w.Key(string(quoted[1 : len(quoted)-1]))
 }
 
 // writeProperties writes the properties of a schema and of its branches, each name once.
@@ -231,7 +228,7 @@ func writeProperties(w *rawjson.Writer, own []byte, branches [][]byte) {
 		_ = rawjson.Walk(properties, func(key []byte, f rawjson.Field) error {
 			if !seen[string(key)] {
 				seen[string(key)] = true
-				writeKey(w, key)
+				w.Key(string(key))
 				w.Raw(f.Value(properties))
 			}
 			return nil

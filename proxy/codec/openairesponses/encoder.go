@@ -2,7 +2,6 @@ package openairesponses
 
 import (
 	"bytes"
-	"slices"
 	"strconv"
 
 	"coding-proxy/proxy/ir"
@@ -56,12 +55,6 @@ func newEncoder(r ir.Reply) ir.Encoder { return &encoder{reply: r, limit: maxAns
 // Lost names what could not be said.
 func (e *encoder) Lost() []string { return e.lost }
 
-func (e *encoder) lose(what string) {
-	if !slices.Contains(e.lost, what) {
-		e.lost = append(e.lost, what)
-	}
-}
-
 // Append appends an event.
 func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
 	if e.ended {
@@ -97,11 +90,9 @@ func (e *encoder) Append(dst []byte, ev *ir.Event) []byte {
 	case ir.EventBreak:
 		o.broke = true
 	case ir.EventState:
-		if o.kind == ir.Thinking {
+		if o.kind == ir.Thinking { // a text has no place for it, and its client never knew of it
 			o.state = ir.Seal(*ev.State)
 			e.size += len(o.state)
-		} else {
-			e.lose("text.state")
 		}
 	case ir.EventCite:
 		dst = e.cite(dst, o, ev.Raw)
@@ -179,16 +170,13 @@ func (e *encoder) block(dst []byte, ev *ir.Event) []byte {
 		e.call(o, b)
 	case ir.Image:
 		if b.Media.Data == "" {
-			e.lose("image")
+			e.lost = ir.AppendLost(e.lost, b.AnswerName())
 			return dst
 		}
 		o.typ, o.id, o.text = "image_generation_call", e.mint("ig_"), []byte(b.Media.Data)
 		e.size += len(o.text)
-	case ir.HostedCall, ir.HostedResult, ir.Opaque:
-		e.lose("opaque." + b.Type)
-		return dst
 	default:
-		e.lose("media")
+		e.lost = ir.AppendLost(e.lost, b.AnswerName())
 		return dst
 	}
 	e.blocks[ev.Block] = o

@@ -157,7 +157,7 @@ func (e *encoder) summaryDone(dst []byte, o *output, n int) []byte {
 func (e *encoder) cite(dst []byte, o *output, raw []byte) []byte {
 	flat := annotation(raw)
 	if o.kind != ir.Text || flat == nil {
-		e.lose("citations")
+		e.lost = ir.AppendLost(e.lost, "citations")
 		return dst
 	}
 	dst = e.open(dst, o)
@@ -186,7 +186,7 @@ func annotation(raw []byte) []byte {
 		w.Open('{')
 		w.Field("type", typ)
 		_ = rawjson.Walk(nested, func(key []byte, f rawjson.Field) error {
-			writeKey(&w, key)
+			w.Key(string(key))
 			w.Raw(f.Value(nested))
 			return nil
 		})

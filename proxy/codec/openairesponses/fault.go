@@ -1,6 +1,7 @@
 package openairesponses
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -182,7 +183,7 @@ func wordsOf(f *ir.Fault) (typ, code string) {
 	case ir.KindAuth:
 		return "invalid_request_error", "invalid_api_key"
 	case ir.KindNotFound:
-		return "invalid_request_error", "model_not_found"
+		return "invalid_request_error", cmp.Or(f.Code, "model_not_found")
 	case ir.KindAPI, ir.KindTimeout, ir.KindOverloaded:
 		return "server_error", ""
 	}

@@ -1,7 +1,6 @@
 package openairesponses
 
 import (
-	"strconv"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -22,6 +21,9 @@ type item struct {
 	unknown []string
 }
 
+// maxUnknown bounds how many members that are not known are kept of an object, for their names.
+const maxUnknown = 64
+
 // scanItem sorts an item's members.
 func scanItem(at string, raw []byte) (it item, err error) {
 	it.at, it.raw = at, raw
@@ -36,7 +38,7 @@ func scanItem(at string, raw []byte) (it item, err error) {
 		}
 		if p := it.slot(key, &typ); p != nil {
 			*p = v
-		} else if len(it.unknown) < maxLost {
+		} else if len(it.unknown) < maxUnknown {
 			it.unknown = append(it.unknown, string(key))
 		}
 		return nil
@@ -95,7 +97,7 @@ func (it *item) slot(key []byte, typ *[]byte) *[]byte {
 // input decodes the conversation.
 func (d *reader) input(v []byte) error {
 	d.r.Turns, d.r.System, d.more = nil, nil, nil // a repeated member replaces the one before
-	d.run, d.begun, d.callState = noRun, false, nil
+	d.run, d.begun, d.callState, d.callIDs = noRun, false, nil, map[string]string{}
 	if v[0] == '"' {
 		text, err := textOf("", "input", v)
 		if err == nil && text != "" {
@@ -104,7 +106,7 @@ func (d *reader) input(v []byte) error {
 		return err
 	}
 	err := listOf("", "input", v, func(i int, raw []byte) error {
-		it, err := scanItem("input["+strconv.Itoa(i)+"]", raw)
+		it, err := scanItem(ir.Element("input", i), raw)
 		if err != nil {
 			return err
 		}
@@ -293,7 +295,7 @@ func thoughtText(b *ir.Block, at string, summary, content []byte) error {
 		return listOf(at, field, raw, func(i int, part []byte) error {
 			s, ok := rawjson.String(rawjson.Get(part, "text"))
 			if !ok {
-				return ir.Refuse(at+field+"["+strconv.Itoa(i)+"].text", "must be a string")
+				return ir.Refuse(ir.Element(at+field, i)+".text", "must be a string")
 			}
 			if s != "" && text.Len() > 0 {
 				b.Breaks = append(b.Breaks, text.Len())

@@ -1,7 +1,8 @@
 package openairesponses
 
 import (
-	"strconv"
+	"bytes"
+	"cmp"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -45,6 +46,9 @@ func (d *reader) call(it *item) (err error) {
 	t := d.assistant(it.at, "")
 	b.State, d.callState = d.callState, nil
 	t.Blocks = append(t.Blocks, b)
+	if b.ItemID != "" {
+		d.callIDs[b.ItemID] = b.ID
+	}
 	return nil
 }
 
@@ -73,7 +77,8 @@ func (d *reader) result(it *item) (err error) {
 			output = it.tools
 		}
 		if b.ID == "" { // local_shell_call_output names the call's item
-			b.ID = d.callOfItem(it.id)
+			item, _ := rawjson.String(it.id)
+			b.ID = cmp.Or(d.callIDs[item], item)
 		}
 		b.IsError = string(it.status) == `"failed"`
 	}
@@ -83,7 +88,7 @@ func (d *reader) result(it *item) (err error) {
 		return err
 	}
 	if len(b.Content) > 0 && b.Content[0].Kind == ir.Text {
-		if text, ok := strings.CutPrefix(b.Content[0].Text, toolError); ok {
+		if text, ok := strings.CutPrefix(b.Content[0].Text, ir.ToolErrorMark); ok {
 			b.IsError = true
 			if b.Content[0].Text = text; text == "" {
 				b.Content = b.Content[1:]
@@ -95,29 +100,16 @@ func (d *reader) result(it *item) (err error) {
 	return nil
 }
 
-// callOfItem returns the call id of the item with an id.
-func (d *reader) callOfItem(raw []byte) string {
-	id, _ := rawjson.String(raw)
-	for i := len(d.r.Turns) - 1; i >= 0 && id != ""; i-- {
-		for j := range d.r.Turns[i].Blocks {
-			if b := &d.r.Turns[i].Blocks[j]; b.Kind == ir.ToolCall && b.ItemID == id {
-				return b.ID
-			}
-		}
-	}
-	return id
-}
-
 // itemTools takes the tools that an item of the input brings.
 func (d *reader) itemTools(it *item) error {
 	return listOf(it.at, ".tools", it.tools, func(i int, raw []byte) error {
-		return d.tool(it.at+".tools["+strconv.Itoa(i)+"]", raw, "", &d.more)
+		return d.tool(ir.Element(it.at+".tools", i), raw, "", &d.more)
 	})
 }
 
 // foreign keeps an item of a tool that the provider ran, or one that is not known.
 func (d *reader) foreign(it *item) error {
-	b := ir.Block{Kind: ir.Opaque, At: it.at, Type: it.typ, Raw: it.raw}
+	b := ir.Block{Kind: ir.Opaque, At: it.at, Type: it.typ, Raw: bytes.Clone(it.raw)}
 	b.ID, _ = rawjson.String(it.id)
 	switch {
 	case isHostedResult(it.typ):

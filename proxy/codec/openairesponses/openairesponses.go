@@ -25,6 +25,8 @@ func Dialect() *ir.Dialect {
 			NewTap:    func() ir.Tap { return &tap{sequence: -1} },
 			Members:   []string{"usage", "status", "incomplete_details", "id"},
 			Plain:     plain,
+			Items:     "output",
+			Refers:    refers,
 			Says:      []string{"object", "output"},
 			KeepAlive: alive,
 			Opening:   "response.created",
@@ -71,14 +73,4 @@ var fieldNames = ir.FieldNames{
 }
 
 // nameRule is what the API takes as names of tools and, by the same letters and length, as call ids.
-func nameRule() ir.NameRule {
-	return ir.NameRule{Max: 64, Legal: func(c byte, _ bool) bool {
-		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
-	}}
-}
-
-// toolError marks the result of a tool that failed: the dialect has no field for it (design/conversion.md, 7).
-const toolError = "[tool error] "
-
-// noResult stands for a result that the history lost.
-const noResult = "[no result recorded]"
+func nameRule() ir.NameRule { return ir.PlainRule(64) }

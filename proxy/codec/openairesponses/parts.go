@@ -1,7 +1,7 @@
 package openairesponses
 
 import (
-	"strconv"
+	"bytes"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -65,7 +65,7 @@ func (d *reader) parts(at string, raw []byte) (blocks []ir.Block, err error) {
 		return nil, ir.Refuse(at, "must be a string or an array")
 	}
 	err = rawjson.Elements(raw, func(i int, raw []byte) error {
-		b, err := d.part(at+"["+strconv.Itoa(i)+"]", raw)
+		b, err := d.part(ir.Element(at, i), raw)
 		if err == nil && b.Kind != 0 {
 			blocks = append(blocks, b)
 		}
@@ -129,7 +129,7 @@ func (d *reader) textPart(b *ir.Block, p *part) (err error) {
 	}
 	b.Kind = ir.Text
 	if len(p.annotations) > 2 && p.annotations[0] == '[' {
-		b.Citations = p.annotations
+		b.Citations = bytes.Clone(p.annotations)
 	}
 	if len(p.logprobs) > 2 {
 		d.lose("logprobs")
@@ -156,7 +156,6 @@ func (d *reader) imagePart(b *ir.Block, p *part) (err error) {
 	case url == "" && b.Media.FileID == "":
 		return ir.Refuse(b.At+".image_url", "must be a URL")
 	case url != "":
-		b.Media.FileID = ""
 		return putURL(&b.Media, b.At+".image_url", url)
 	}
 	return nil
@@ -187,7 +186,7 @@ func (d *reader) filePart(b *ir.Block, p *part) (err error) {
 	case strings.HasPrefix(data, "data:"):
 		return putURL(m, b.At+".file_data", data)
 	case data != "":
-		if m.Data = data; strings.HasSuffix(strings.ToLower(m.Name), ".pdf") {
+		if m.Data = ir.StandardBase64(data); strings.HasSuffix(strings.ToLower(m.Name), ".pdf") {
 			m.MIME = "application/pdf"
 		}
 	case url != "":
@@ -206,7 +205,7 @@ func audioPart(b *ir.Block, p *part) error {
 	if !ok || data == "" {
 		return ir.Refuse(b.At+".input_audio.data", "must be a string")
 	}
-	b.Media.Data = data
+	b.Media.Data = ir.StandardBase64(data)
 	switch format, _ := rawjson.String(rawjson.Get(p.audio, "format")); format {
 	case "wav":
 		b.Media.MIME = "audio/wav"
@@ -220,19 +219,11 @@ func audioPart(b *ir.Block, p *part) error {
 
 // putURL takes an address, or what a data URL holds.
 func putURL(m *ir.Media, at, url string) error {
-	rest, ok := strings.CutPrefix(url, "data:")
+	found, ok := ir.MediaAt(url)
 	if !ok {
-		m.URL = url
-		return nil
+		return ir.Refuse(at, "must hold data where it is a data URL")
 	}
-	head, data, ok := strings.Cut(rest, ",")
-	mime, params, _ := strings.Cut(head, ";")
-	if !ok || data == "" || params != "base64" && !strings.HasSuffix(params, ";base64") {
-		return ir.Refuse(at, "must be base64 where it is a data URL")
-	}
-	if m.MIME = strings.ToLower(mime); m.MIME == "image/jpg" { // no such type; clients say it all the same
-		m.MIME = "image/jpeg"
-	}
-	m.Data = data
+	found.Name = m.Name
+	*m = found
 	return nil
 }

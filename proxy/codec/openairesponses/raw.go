@@ -44,7 +44,11 @@ func (t *tap) Mark(name, data []byte) ir.Mark {
 		f := readFault(0, data)
 		return ir.Mark{Kind: ir.MarkError, Fault: &f}
 	case "response.output_item.added", "response.output_item.done":
-		return content(itemSays(w.item))
+		m := content(itemSays(w.item))
+		if string(w.typ) == "response.output_item.done" {
+			m.ID = stringOf(w.item, "id")
+		}
+		return m
 	}
 	return content(says(w.delta) || says(w.text) || says(w.refusal) || says(w.args) || says(w.input))
 }
@@ -177,11 +181,15 @@ func repairInput(input []byte, how ir.Repair) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// mustGo reports whether an item is reasoning with opaque state: any, or what we sealed for another owner.
+// mustGo reports whether an item is reasoning with opaque state, or an id in its place: any, or what we
+// sealed for another owner.
 func mustGo(raw []byte, any bool) bool {
 	if stringOf(raw, "type") != "reasoning" {
 		return false
 	}
 	opaque := stringOf(raw, "encrypted_content")
-	return opaque != "" && (any || ir.Sealed(opaque))
+	if opaque == "" {
+		return any && stringOf(raw, "id") != ""
+	}
+	return any || ir.Sealed(opaque)
 }

@@ -22,14 +22,14 @@ func textOf(at, field string, raw []byte) (string, error) {
 
 // boolOf decodes an optional boolean.
 func boolOf(at, field string, raw []byte) (*bool, error) {
-	switch {
-	case isNull(raw):
+	if isNull(raw) {
 		return nil, nil
-	case string(raw) == "true", string(raw) == "false":
-		v := raw[0] == 't'
-		return &v, nil
 	}
-	return nil, ir.Refuse(at+field, "must be true or false")
+	v, ok := rawjson.Bool(raw)
+	if !ok {
+		return nil, ir.Refuse(at+field, "must be true or false")
+	}
+	return &v, nil
 }
 
 // numberOf keeps a number as it was written.

@@ -230,7 +230,7 @@ func TestRefused(t *testing.T) {
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":5}]}]}`: "input[0].content[0].text",
 		`{"input":[{"role":"user","content":[{"type":"new_part"}]}]}`:            "input[0].content[0].type",
 		`{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`:         "input[0].content[0].image_url",
-		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png,plain"}]}]}`:            "input[0].content[0].image_url",
+		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,"}]}]}`:          "input[0].content[0].image_url",
 		`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":{}}]}`:                                 "input[0].arguments",
 		`{"input":[{"type":"function_call_output","call_id":5}]}`:                                                      "input[0].call_id",
 		`{"input":"x","tools":[{"type":"function","name":"f","parameters":[]}]}`:                                       "tools[0].parameters",
@@ -265,7 +265,7 @@ func TestLost(t *testing.T) {
 	for i := range 5000 {
 		many += `,"k` + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + `":1`
 	}
-	if r := decode(t, many+`}`); len(r.Lost) > maxLost+1 {
+	if r := decode(t, many+`}`); len(r.Lost) > 65 {
 		t.Errorf("%d names", len(r.Lost))
 	}
 }
@@ -357,21 +357,8 @@ func TestToolSchemas(t *testing.T) {
 	}
 }
 
-// TestCallerFields: what Claude Code packs into its user id gives the key of the cache; long ids are hashed.
+// TestCallerFields: long ids are hashed.
 func TestCallerFields(t *testing.T) {
-	for user, key := range map[string]string{
-		`{"device_id":"d","account_uuid":"","session_id":"5e55"}`: "5e55",
-		"user_0123_account__session_5e56":                         "5e56",
-		"plain":                                                   "",
-	} {
-		out := encode(t, &ir.Request{Turns: []ir.Turn{{Blocks: []ir.Block{text("x")}}}, User: user}, ir.Target{Model: "m"})
-		if got := stringOf(out.Body, "prompt_cache_key"); got != key {
-			t.Errorf("%s: %q", user, got)
-		}
-		if got := stringOf(out.Body, "safety_identifier"); got != user {
-			t.Errorf("%s: %q", user, got)
-		}
-	}
 	long := encode(t, &ir.Request{Turns: []ir.Turn{user("x")}, User: strings.Repeat("u", 200), Cache: ir.Cache{Key: strings.Repeat("k", 65)}}, ir.Target{Model: "m"})
 	if len(stringOf(long.Body, "safety_identifier")) != 64 || len(stringOf(long.Body, "prompt_cache_key")) != 64 {
 		t.Errorf("%s", long.Body)

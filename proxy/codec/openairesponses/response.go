@@ -99,7 +99,7 @@ func (t *typed) complete(args []byte) []byte {
 		w.Raw([]byte("{}"))
 	}
 	_ = rawjson.Walk(args, func(key []byte, f rawjson.Field) error {
-		writeKey(&w, key)
+		w.Key(string(key))
 		w.Raw(f.Value(args))
 		return nil
 	})

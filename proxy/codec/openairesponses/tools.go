@@ -1,7 +1,7 @@
 package openairesponses
 
 import (
-	"strconv"
+	"bytes"
 	"strings"
 
 	"coding-proxy/proxy/ir"
@@ -54,7 +54,7 @@ func scanTool(at string, raw []byte) (t toolMembers, err error) {
 		}
 		if p := t.slot(key); p != nil {
 			*p = v
-		} else if string(v) != "false" && !isDefault(key, v) && len(t.rest) < maxLost {
+		} else if string(v) != "false" && !isDefault(key, v) && len(t.rest) < maxUnknown {
 			t.rest = append(t.rest, string(key))
 		}
 		return nil
@@ -102,7 +102,7 @@ func (d *reader) tool(at string, raw []byte, namespace string, list *[]ir.Tool) 
 	case "custom":
 		t.Kind, t.Form = ir.ToolCustom, ir.FormCustom
 		if kind, _ := rawjson.String(rawjson.Get(m.format, "type")); kind != "" && kind != "text" {
-			t.Grammar = m.format
+			t.Grammar = bytes.Clone(m.format)
 		}
 	case "namespace":
 		return d.namespace(at, &t, &m, list)
@@ -129,7 +129,7 @@ func (d *reader) function(t *ir.Tool, m *toolMembers) (err error) {
 		if m.parameters[0] != '{' {
 			return ir.Refuse(t.At+".parameters", "must be an object")
 		}
-		t.Schema = m.parameters
+		t.Schema = bytes.Clone(m.parameters)
 	}
 	t.Strict, err = boolOf(t.At, ".strict", m.strict)
 	return err
@@ -150,7 +150,7 @@ func (d *reader) namespace(at string, t *ir.Tool, m *toolMembers, list *[]ir.Too
 		d.lose("tools.namespace." + key)
 	}
 	return listOf(at, ".tools", m.tools, func(i int, raw []byte) error {
-		return d.tool(at+".tools["+strconv.Itoa(i)+"]", raw, t.Name, list)
+		return d.tool(ir.Element(at+".tools", i), raw, t.Name, list)
 	})
 }
 
@@ -176,7 +176,7 @@ func (d *reader) typedOrHosted(t *ir.Tool, typ string, m *toolMembers) error {
 		t.Hosted.Type = ir.WebSearch
 	}
 	t.Name = t.Hosted.Type
-	t.Hosted.Location = m.location
+	t.Hosted.Location = bytes.Clone(m.location)
 	if m.filters == nil {
 		return nil
 	}
@@ -204,15 +204,23 @@ func inContainer(environment []byte) bool {
 	return strings.HasPrefix(typ, "container")
 }
 
-// addTool puts a tool behind the others; one of the same name is replaced.
-func (d *reader) addTool(t ir.Tool) {
-	for i := range d.r.Tools {
-		if d.r.Tools[i].ToolName == t.ToolName {
-			d.r.Tools[i] = t
-			return
-		}
+// addTools puts the tools that items brought behind the others; one of the same name is replaced.
+func (d *reader) addTools() {
+	if len(d.more) == 0 {
+		return
 	}
-	d.r.Tools = append(d.r.Tools, t)
+	at := make(map[ir.ToolName]int, len(d.r.Tools)+len(d.more))
+	for i := len(d.r.Tools) - 1; i >= 0; i-- { // of one name the first
+		at[d.r.Tools[i].ToolName] = i
+	}
+	for _, t := range d.more {
+		if i, ok := at[t.ToolName]; ok {
+			d.r.Tools[i] = t
+			continue
+		}
+		at[t.ToolName] = len(d.r.Tools)
+		d.r.Tools = append(d.r.Tools, t)
+	}
 }
 
 // choice decodes which tools may or must be called.
@@ -256,7 +264,7 @@ func (d *reader) choice(v []byte) error {
 		return ir.Refuse("tool_choice.mode", "must be auto or required")
 	}
 	return listOf("tool_choice", ".tools", rawjson.Get(v, "tools"), func(i int, v []byte) error {
-		at := "tool_choice.tools[" + strconv.Itoa(i) + "]"
+		at := ir.Element("tool_choice.tools", i)
 		if v[0] != '{' {
 			return ir.Refuse(at, "must be an object")
 		}
