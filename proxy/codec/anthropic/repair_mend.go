@@ -89,7 +89,7 @@ func (h *history) pair() *pairing {
 					latest[b.id], p.calls[m] = c, append(p.calls[m], c)
 				}
 			case "tool_result":
-				if c := latest[b.id]; c != nil {
+				if c := latest[b.id]; c != nil && (m.role == "user" || m.role == "assistant") {
 					c.result, p.of[b] = b, c
 				}
 			}

@@ -247,6 +247,7 @@ func FuzzRepair(f *testing.F) {
 		m := &maker{r: rand.New(rand.NewPCG(seed, 3)), kinds: 3}
 		f.Add([]byte(`{"messages":[`+strings.Join(m.history(3), ",")+`]}`), uint8(seed%3))
 	}
+	f.Add([]byte(`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t"}]},{"content":[{"type":"tool_result","tool_use_id":"t"}]}]}`), uint8(1))
 	f.Fuzz(func(t *testing.T, body []byte, how uint8) {
 		if !json.Valid(body) {
 			return
