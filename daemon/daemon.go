@@ -19,10 +19,12 @@ import (
 	"time"
 
 	"coding-proxy/auth"
+	"coding-proxy/auth/oauth"
 	"coding-proxy/daemon/config"
 	"coding-proxy/daemon/store"
 	"coding-proxy/pool"
 	"coding-proxy/proxy"
+	"coding-proxy/proxy/upstream"
 	"coding-proxy/stats"
 	"coding-proxy/web"
 )
@@ -38,7 +40,11 @@ type Daemon struct {
 	cfg       atomic.Pointer[config.Config]
 	reloading sync.Mutex
 	log       *slog.Logger
+	now       func() time.Time
 	store     store.Store
+	accounts  *oauth.Manager
+	reauth    *reauth
+	upstreams map[string]*upstream.Upstream // as configured last
 	lock      *dirLock
 	instance  *Instance
 	stats     *stats.Stats
@@ -58,7 +64,7 @@ type Daemon struct {
 func New(cfg *config.Config, log *slog.Logger) (*Daemon, error) { return newDaemon(cfg, log, time.Now) }
 
 func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *Daemon, err error) {
-	d := &Daemon{log: log, store: store.Store{Now: now}, asked: make(chan time.Duration, 1), look: watchEvery}
+	d := &Daemon{log: log, now: now, store: store.Store{Now: now}, asked: make(chan time.Duration, 1), look: watchEvery}
 	d.cfg.Store(cfg)
 	dir := cfg.Server.DataDir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -77,6 +83,9 @@ func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *D
 	if d.stats, err = stats.Open(statsOptions, d.store, now, log); err != nil {
 		return nil, err
 	}
+	d.accounts = oauth.NewManager(OpenVault(dir, now), now, func() http.RoundTripper { return d.server.proxy.Transport("") })
+	d.accounts.Configure(cfg.Logins)
+	d.reauth = newReauth(d)
 	d.pool = pool.New(cfg.Pool, usage{d.stats}, now, rand.Uint64())
 	d.restore("sessions.json", d.pool.RestoreSessions)
 	d.restore("state.json", d.restoreState)
@@ -116,11 +125,13 @@ func (d *Daemon) announce(dir string) (err error) {
 func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {
 	callers := auth.NewCallers(cfg.Auth)
 	s := &server{
-		proxy:       proxy.New(cfg.Proxy, d.pool, callers, upstreams(cfg), d.stats, d.log, now),
+		proxy:       proxy.New(cfg.Proxy, d.pool, callers, d.ways(cfg), d.stats, d.log, now),
 		proxyRoutes: proxy.Routes(), webRoutes: web.Routes(), adminRoutes: web.AdminRoutes(),
-		admin: web.NewAdmin(d.pool, d.pool, d, proxy.Dialects()), crossOrigin: http.NewCrossOriginProtection(),
-		show: func(cfg *config.Config) *web.Web { return web.New(d.pool, d.stats, cfg.Auth.RequestKeys, now) },
-		log:  d.log, now: now,
+		admin: web.NewAdmin(d.pool, d.pool, d, d.reauth, proxy.Dialects()), crossOrigin: http.NewCrossOriginProtection(),
+		show: func(cfg *config.Config) *web.Web {
+			return web.New(d.pool, d.stats, d.reauth, cfg.Auth.RequestKeys, now)
+		},
+		log: d.log, now: now,
 	}
 	s.configure(cfg, callers)
 	return s
@@ -245,6 +256,9 @@ func (d *Daemon) Close() {
 			time.Sleep(time.Millisecond)
 		}
 		d.server.proxy.CloseIdle()
+	}
+	if d.reauth != nil {
+		d.reauth.close()
 	}
 	if d.stop != nil {
 		d.stop()

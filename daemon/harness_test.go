@@ -168,7 +168,9 @@ func newInstance(t *testing.T, cfg *config.Config) *instance {
 	}
 	for _, o := range cfg.Upstreams {
 		for _, e := range o.Endpoints {
-			i.upstreams = append(i.upstreams, e.BaseURL.Host)
+			if e.BaseURL != nil {
+				i.upstreams = append(i.upstreams, e.BaseURL.Host)
+			}
 		}
 	}
 	return i

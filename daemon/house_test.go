@@ -23,9 +23,10 @@ const (
 var arrows = map[string][]string{
 	".":                     {"daemon/cli"},
 	"auth":                  {},
-	"daemon":                {"auth", "daemon/config", "daemon/store", "pool", "proxy", "proxy/upstream", "stats", "web"},
-	"daemon/cli":            {"auth", "daemon", "daemon/config", "daemon/store", "pool", "proxy/demo", "stats"},
-	"daemon/config":         {"auth", "pool", "proxy", "proxy/upstream", "stats", "web"},
+	"auth/oauth":            {"auth"},
+	"daemon":                {"auth", "auth/oauth", "daemon/config", "daemon/store", "pool", "proxy", "proxy/upstream", "stats", "web"},
+	"daemon/cli":            {"auth", "auth/oauth", "daemon", "daemon/config", "daemon/store", "pool", "proxy/demo", "stats"},
+	"daemon/config":         {"auth", "auth/oauth", "pool", "proxy", "proxy/upstream", "stats", "web"},
 	"daemon/store":          {},
 	"pool":                  {},
 	"proxy":                 {"auth", "pool", "proxy/codec", "proxy/estimate", "proxy/ir", "proxy/rawjson", "proxy/sse", "proxy/upstream", "stats"},
@@ -36,9 +37,13 @@ var arrows = map[string][]string{
 	"proxy/ir":              {},
 	"proxy/rawjson":         {},
 	"proxy/sse":             {},
-	"proxy/upstream":        {"auth"},
-	"stats":                 {},
-	"web":                   {"auth", "pool", "stats"},
+	"proxy/upstream":        {"auth", "auth/oauth", "proxy/ir", "proxy/upstream/antigravity", "proxy/upstream/copilot"},
+
+	"proxy/upstream/antigravity":  {"auth", "auth/oauth", "proxy/ir", "proxy/rawjson", "proxy/sse"},
+	"proxy/upstream/copilot":      {"auth", "auth/oauth", "proxy/ir", "proxy/rawjson", "proxy/sse"},
+	"proxy/upstream/upstreamtest": {"auth", "proxy/ir"},
+	"stats":                       {},
+	"web":                         {"auth", "pool", "stats"},
 }
 
 // dialects are the folders below proxy/codec that speak one: all have the same arrows, never one to each other.

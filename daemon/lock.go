@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // dirLock keeps a second instance off a data directory. It is the operating system's lock on an open file, so that a
@@ -50,4 +52,25 @@ func lockDir(dir string) (*dirLock, error) {
 func (l *dirLock) release() {
 	_ = l.file.Truncate(0)
 	_ = l.file.Close()
+}
+
+// lockPause is between two looks at a lock that somebody else has, for as long as the work takes.
+const lockPause = 10 * time.Millisecond
+
+// waitLocked is openLocked that waits, until ctx ends, while somebody else has the lock.
+func waitLocked(ctx context.Context, path string) (*os.File, error) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s is in use by another process: %w", path, context.Cause(ctx))
+		case <-pause.C:
+		}
+		f, busy, err := openLocked(path)
+		if !busy {
+			return f, err
+		}
+		pause.Reset(lockPause)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -47,7 +48,14 @@ func (r *redaction) configure(cfg *config.Config) {
 		secrets = append(secrets, k.Key)
 	}
 	for _, u := range cfg.Upstreams {
-		secrets = append(append(secrets, u.APIKey), slices.Collect(maps.Values(u.Headers))...)
+		secrets = append(append(secrets, u.APIKey, u.Antigravity.ClientSecret, u.Proxy), slices.Collect(maps.Values(u.Headers))...)
+		if at, err := url.Parse(u.Proxy.Reveal()); err == nil {
+			word, _ := at.User.Password()
+			secrets = append(secrets, auth.NewSecret(word))
+		}
+	}
+	for _, l := range cfg.Logins {
+		secrets = append(secrets, l.ClientSecret)
 	}
 	r.hide(secrets...)
 }

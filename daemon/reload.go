@@ -10,7 +10,6 @@ import (
 	"coding-proxy/auth"
 	"coding-proxy/daemon/config"
 	"coding-proxy/pool"
-	"coding-proxy/proxy/upstream"
 	"coding-proxy/stats"
 	"coding-proxy/web"
 )
@@ -58,7 +57,8 @@ func (d *Daemon) reload(changed bool) (web.Reloaded, error) {
 // apply changes the running rooms. The proxy learns of new keys before the pool leases them.
 func (d *Daemon) apply(before, cfg *config.Config) {
 	callers := auth.NewCallers(cfg.Auth)
-	d.server.proxy.Configure(cfg.Proxy, callers, upstreams(cfg))
+	d.accounts.Configure(cfg.Logins)
+	d.server.proxy.Configure(cfg.Proxy, callers, d.ways(cfg))
 	d.pool.Configure(cfg.Pool)
 	d.forgive(cfg, func(id string) bool {
 		old, ok := before.Upstreams[id]
@@ -84,14 +84,6 @@ func (d *Daemon) forgive(cfg *config.Config, isNew func(id string) bool) {
 			_ = d.pool.ResetTier(t.Name) // it is there
 		}
 	}
-}
-
-func upstreams(cfg *config.Config) map[string]*upstream.Upstream {
-	ups := make(map[string]*upstream.Upstream, len(cfg.Upstreams))
-	for id, o := range cfg.Upstreams {
-		ups[id] = upstream.New(o)
-	}
-	return ups
 }
 
 // backfill fills the windows of quota guards from the journal.
@@ -123,12 +115,13 @@ func needsRestart(a, b *config.Config) []string {
 	return names
 }
 
-// watchFiles reloads when the configuration has changed, and keeps proxy.pid in its place. A version that is wrong is told
-// of once.
+// watchFiles reloads when the configuration has changed, notices who has signed in, and keeps proxy.pid in its place. A version
+// that is wrong is told of once.
 func (d *Daemon) watchFiles(ctx context.Context) {
 	tick := time.NewTicker(d.look)
 	defer tick.Stop()
 	last := d.config().Digest
+	d.signedInMeanwhile()
 	var complained time.Time
 	for {
 		select {
@@ -140,6 +133,7 @@ func (d *Daemon) watchFiles(ctx context.Context) {
 			complained = time.Now()
 			d.log.Warn("proxy.pid is gone and cannot be written again: commands will not find this instance", "error", err)
 		}
+		d.lookAtAccounts()
 		now := d.config().OnDisk()
 		if now != last && now != d.config().Digest { // another version than the one that was last seen, and than that in use
 			_, _ = d.reload(true) // it logs what it finds

@@ -77,6 +77,10 @@ func TestAccess(t *testing.T) {
 		"POST /v1/models/{id}:embedContent":              client,
 		"POST /v1/models/{id}:batchEmbedContents":        client,
 
+		"POST /mcp/{id}":   client,
+		"GET /mcp/{id}":    client,
+		"DELETE /mcp/{id}": client,
+
 		"POST /api/event_logging/{id}": anybody,
 		"HEAD /api/hello":              anybody,
 		"GET /":                        anybody,
@@ -103,8 +107,9 @@ func TestAccess(t *testing.T) {
 
 	_, url := strict(t, "all")
 	pool := poolOf(polyglotKey(k1, url, nil))
-	open := prepare(t, filepath.Join(t.TempDir(), "data"), pool)
-	keyed := prepare(t, filepath.Join(t.TempDir(), "data"), pool, oneCaller())
+	mcp := mcpOf(newBackend(t, says(200, rpcAnswer)).URL)
+	open := prepare(t, filepath.Join(t.TempDir(), "data"), pool, mcp)
+	keyed := prepare(t, filepath.Join(t.TempDir(), "data"), pool, mcp, oneCaller())
 	t.Cleanup(open.Close)
 	t.Cleanup(keyed.Close)
 	// An answer that can be asked for again, of the caller that each has.
@@ -231,6 +236,8 @@ func (v visitTo) id() string {
 		return "speech"
 	case "/v1/responses/{id}":
 		return v.stored
+	case "/mcp/{id}":
+		return "tools"
 	}
 	if v.dialect == gemini {
 		return "gemini-2.5-flash"

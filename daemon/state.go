@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 
 	"coding-proxy/pool"
@@ -68,11 +69,23 @@ func wayDigest(salt []byte, o upstream.Options) string {
 		if e.Protocol != upstream.Anthropic { // that was the only one when the first digests were written
 			write(e.Protocol)
 		}
-		write(e.BaseURL.String())
+		if e.BaseURL != nil {
+			write(e.BaseURL.String())
+		}
 		write(e.HeaderName)
 		write(e.HeaderPrefix)
 	}
 	write(o.APIKey.Reveal())
+	if o.Account != "" || o.Provider != "" {
+		write(o.Account)
+		write(o.Provider)
+		for _, u := range []*url.URL{o.TokenURL, o.Copilot.BaseURL, o.Antigravity.BaseURL} {
+			if u != nil {
+				write(u.String())
+			}
+		}
+		write(o.Antigravity.ClientID)
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
 		write(name)
 		write(o.Headers[name].Reveal())

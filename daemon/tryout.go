@@ -11,12 +11,15 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"coding-proxy/auth/oauth"
 	"coding-proxy/daemon/config"
 	"coding-proxy/pool"
+	"coding-proxy/proxy"
 	"coding-proxy/proxy/upstream"
 )
 
@@ -79,15 +82,12 @@ func probeFor(protocol, model string) probe {
 
 // TryKeys sends one tiny request to each address of each key, in their order, and tells each of what came of it.
 func TryKeys(ctx context.Context, cfg *config.Config, each func(Tryout)) {
-	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment, // never for loopback
-		DialContext:         (&net.Dialer{Timeout: cfg.Proxy.Timeouts.Connect}).DialContext,
-		TLSHandshakeTimeout: cfg.Proxy.Timeouts.Connect,
-		ForceAttemptHTTP2:   true,
-	}
-	defer transport.CloseIdleConnections()
+	ways := proxy.NewWays(cfg.Proxy.Timeouts)
+	defer ways.CloseIdle()
+	accounts := oauth.NewManager(OpenVault(cfg.Server.DataDir, time.Now), time.Now, func() http.RoundTripper { return ways.Via("") })
+	accounts.Configure(cfg.Logins)
 	p := pool.New(cfg.Pool, nil, time.Now, 0)
-	ups := upstreams(cfg)
+	ups := upstreams(cfg, upstream.Env{Transport: ways.Via, Accounts: accounts, Now: time.Now})
 	for _, t := range cfg.Pool.Tiers {
 		for _, k := range t.Keys {
 			if ctx.Err() != nil {
@@ -102,9 +102,9 @@ func TryKeys(ctx context.Context, cfg *config.Config, each func(Tryout)) {
 				try.Skipped = "passes each client's own credential on"
 				each(try)
 			default:
-				for _, pr := range probes(ups[k.ID], k.Protocols, modelFor(p, k.ID)) {
+				for _, pr := range probes(ups[k.ID], k, modelFor(p, k.ID)) {
 					try := try
-					try.send(ctx, transport, ups[k.ID], pr)
+					try.send(ctx, ways.Via(ups[k.ID].Proxy()), ups[k.ID], pr)
 					each(try)
 				}
 			}
@@ -113,7 +113,16 @@ func TryKeys(ctx context.Context, cfg *config.Config, each func(Tryout)) {
 }
 
 // probes are the requests that try a key's addresses; protocols that are tried by the same call share one.
-func probes(up *upstream.Upstream, protocols []string, model string) []probe {
+func probes(up *upstream.Upstream, k pool.Key, model string) []probe {
+	protocols := k.Protocols
+	switch {
+	case up.Kind() == nil:
+	case k.Provider == upstream.Antigravity: // it lists no models
+		return []probe{{at: up.Endpoint(upstream.Gemini), method: http.MethodPost, path: "/v1beta/models/" + url.PathEscape(model) + ":countTokens", model: model,
+			header: http.Header{"Content-Type": {"application/json"}}, body: `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`}}
+	case k.Provider == upstream.Copilot: // one list for all dialects
+		protocols = []string{upstream.OpenAIChat}
+	}
 	var list []probe
 	seen := map[string]bool{}
 	for _, protocol := range protocols {
@@ -148,7 +157,7 @@ func modelFor(p *pool.Pool, key string) string {
 	return name
 }
 
-func (t *Tryout) send(ctx context.Context, transport *http.Transport, up *upstream.Upstream, pr probe) {
+func (t *Tryout) send(ctx context.Context, transport http.RoundTripper, up *upstream.Upstream, pr probe) {
 	t.Protocol, t.Call, t.Model = pr.at.Protocol, pr.method+" "+pr.path, pr.model
 	ctx, cancel := context.WithTimeout(ctx, tryPatience)
 	defer cancel()
@@ -174,7 +183,7 @@ func (t *Tryout) send(ctx context.Context, transport *http.Transport, up *upstre
 }
 
 // send sends the request, without the key if it is not to be shown.
-func (pr probe) send(ctx context.Context, transport *http.Transport, up *upstream.Upstream, withKey bool) (*http.Response, error) {
+func (pr probe) send(ctx context.Context, transport http.RoundTripper, up *upstream.Upstream, withKey bool) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, pr.method, pr.url(up), strings.NewReader(pr.body))
 	if err != nil {
 		return nil, fmt.Errorf("building the request: %w", err)
@@ -185,11 +194,23 @@ func (pr probe) send(ctx context.Context, transport *http.Transport, up *upstrea
 	if !withKey {
 		req.Header.Del(pr.at.HeaderName)
 	}
-	return transport.RoundTrip(req)
+	if f := up.Sign(req, 0); f != nil {
+		return nil, unsignedError(f.Message)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err == nil && up.Kind() != nil {
+		up.Kind().Open(resp)
+	}
+	return resp, err
 }
 
+// unsignedError says why a key has no token to show.
+type unsignedError string
+
+func (e unsignedError) Error() string { return "not signed in: " + string(e) }
+
 // isOpen reports whether the call is answered without the key, too, so that its success tells nothing of the key.
-func (pr probe) isOpen(ctx context.Context, transport *http.Transport, up *upstream.Upstream) bool {
+func (pr probe) isOpen(ctx context.Context, transport http.RoundTripper, up *upstream.Upstream) bool {
 	resp, err := pr.send(ctx, transport, up, false)
 	if err != nil {
 		return false
@@ -207,7 +228,10 @@ func isJSON(answer []byte) bool {
 // unreached says in plain words why there is no answer.
 func unreached(err error) string {
 	var dns *net.DNSError
+	var unsigned unsignedError
 	switch {
+	case errors.As(err, &unsigned):
+		return printable(unsigned.Error())
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	case errors.Is(err, context.DeadlineExceeded):

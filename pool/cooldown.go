@@ -19,12 +19,13 @@ const (
 )
 
 // coolKey is what cools: a key, for one caller's credential where the key passes that on, for one upstream model
-// where the provider limits by model.
-type coolKey struct{ key, credential, model string }
+// or one family of models where the provider limits by those.
+type coolKey struct{ key, credential, model, family string }
 
 type cooldown struct {
 	until  time.Time
 	reason Class
+	model  string    // of a family: the one that was refused last
 	set    time.Time // failures that began before this are the same event
 	// Consecutive failures without a stated reset, by kind; a success clears them.
 	rate, overload, fault int
@@ -56,16 +57,23 @@ func (c *cooldowns) until(now time.Time, key, credential, model string) (time.Ti
 		look(coolKey{key: key, credential: credential})
 		look(coolKey{key: key, credential: credential, model: model})
 	}
+	if family := familyOf(model); family != "" { // rate limits alone, which are the credential's
+		look(coolKey{key: key, credential: credential, family: family})
+	}
 	return until, why
 }
 
-// success clears the streaks of the key and of (key, model); a cooldown that another request earned meanwhile stays,
-// and the time of the last one too: failures of the same event may still come in.
+// success clears the streaks of the key, of (key, model) and of (key, family); a cooldown that another request earned
+// meanwhile stays, and the time of the last one too: failures of the same event may still come in.
 func (c *cooldowns) success(key, credential, model string) {
 	if len(c.m) == 0 {
 		return
 	}
-	for _, k := range []coolKey{{key: key}, {key: key, model: model}, {key, credential, ""}, {key, credential, model}} {
+	for _, k := range []coolKey{
+		{key: key}, {key: key, model: model},
+		{key: key, credential: credential}, {key: key, credential: credential, model: model},
+		{key: key, credential: credential, family: familyOf(model)},
+	} {
 		if e := c.m[k]; e != nil {
 			e.rate, e.overload, e.fault = 0, 0, 0
 		}
@@ -82,10 +90,14 @@ func (c *cooldowns) fail(now, began time.Time, key, credential, model string, o 
 	k := coolKey{key: key}
 	switch o.Class {
 	case RateLimit:
-		if !o.KeyWide {
+		k.credential = credential
+		switch family := familyOf(model); {
+		case o.KeyWide:
+		case o.FamilyWide && family != "":
+			k.family = family
+		default:
 			k.model = model
 		}
-		k.credential = credential
 	case Overload, UnknownModel:
 		k.model = model
 	case Credential, Cap:
@@ -108,7 +120,7 @@ func (c *cooldowns) fail(now, began time.Time, key, credential, model string, o 
 		d = min(d, loneKeyCool)
 	}
 	if until := now.Add(d); until.After(e.until) {
-		e.until, e.reason = until, o.Class
+		e.until, e.reason, e.model = until, o.Class, model
 	}
 	e.set = now
 }
@@ -160,7 +172,7 @@ func (c *cooldowns) makeRoom(now time.Time) {
 		var first coolKey
 		var at time.Time
 		for k, e := range c.m {
-			if (k.model != "" || k.credential != "") && (at.IsZero() || e.until.Before(at)) {
+			if (k.model != "" || k.family != "" || k.credential != "") && (at.IsZero() || e.until.Before(at)) {
 				first, at = k, e.until
 			}
 		}

@@ -11,13 +11,14 @@ const (
 	Cancelled          // the client went away: says nothing of the key
 	Passthrough        // the client's own fault, or one that another key would answer alike
 	Stale              // a reused connection had died: says nothing of the key
-	RateLimit          // 429: cools (key, upstream model)
+	RateLimit          // 429: cools (key, upstream model), or as wide as the provider says
 	Overload           // 503, 529: cools (key, upstream model), counts for the tier
 	Fault              // other 5xx, network, rubbish: cools the key, counts for the tier
 	Credential         // 401, 403: cools the key for an hour
 	Cap                // used up, unpaid: cools the key until the stated reset, else an hour
 	UnknownModel       // the provider does not know the model: cools (key, upstream model)
 	Repair             // it refuses state of another provider: says nothing of the key
+	Renew              // its token or its host was the wrong one, and another is there: says nothing of the key
 )
 
 // String returns the word that pages and the journal use.
@@ -45,6 +46,8 @@ func (c Class) String() string {
 		return "unknown_model"
 	case Repair:
 		return "repair"
+	case Renew:
+		return "renew"
 	}
 	return "unknown"
 }
@@ -54,6 +57,8 @@ type Outcome struct {
 	Class   Class
 	Reset   time.Duration // stated by the provider: free again after this long; 0 = not stated
 	KeyWide bool          // a rate limit that the provider names as the whole account's
+	// FamilyWide: a rate limit that it names as that of the model's family.
+	FamilyWide bool
 }
 
 // Tokens are one response's counts as Anthropic counts them: Input is without the cached ones.

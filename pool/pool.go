@@ -50,6 +50,7 @@ type key struct {
 	inFlight int
 	lastUsed time.Time
 	since    time.Time // what attempts from before meet says nothing any more: the last reset
+	seen     map[string]Seen
 }
 
 // New builds a pool. now gives the time with the zone in which days are counted; seed makes its draws repeatable
@@ -251,19 +252,19 @@ func (t *tier) find(id string) *key {
 	return nil
 }
 
-// Reset clears the cooldowns, breakers and guards of the tier and of the key with the name, of all where it is "". It
-// returns a *NameError when there is neither.
+// Reset clears the cooldowns, seen limits, breakers and guards of the tier and of the key with the name, of all where it
+// is "". It returns a *NameError when there is neither.
 func (p *Pool) Reset(name string) error {
 	return p.clear("key and no tier", name, func(id string) bool { return name == "" || id == name }, func(tier string) bool { return name == "" || tier == name })
 }
 
-// ResetKey clears the cooldowns of a key. It returns a *NameError when there is no such key.
+// ResetKey clears the cooldowns and the seen limits of a key. It returns a *NameError when there is no such key.
 func (p *Pool) ResetKey(id string) error {
 	return p.clear("key", id, func(key string) bool { return key == id }, func(string) bool { return false })
 }
 
-// ResetTier clears breaker and guard of a tier and the cooldowns of its keys. It returns a *NameError when there is no such
-// tier.
+// ResetTier clears breaker and guard of a tier and what its keys have earned. It returns a *NameError when there is no
+// such tier.
 func (p *Pool) ResetTier(name string) error {
 	return p.clear("tier", name, func(string) bool { return false }, func(tier string) bool { return tier == name })
 }
@@ -289,7 +290,7 @@ func (p *Pool) clear(what, name string, isKey, isTier func(string) bool) error {
 		for _, k := range t.keys {
 			if whole || isKey(k.ID) {
 				found = true
-				k.since = now
+				k.since, k.seen = now, nil
 				p.cool.clear(k.ID)
 			}
 		}

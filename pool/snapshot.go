@@ -31,13 +31,14 @@ type Binding struct {
 	Left     time.Time `json:"left,omitzero"` // when a tier before served the session again
 }
 
-// State is state.json: what cools, the streaks, and the states of the tiers by name. Cooldowns of a caller's own
-// credential are left out.
+// State is state.json: what cools, the streaks, the states of the tiers by name, and the limits that providers told, by
+// key. Cooldowns of a caller's own credential are left out.
 type State struct {
 	Version   int                     `json:"version"`
 	Cooldowns []CooldownState         `json:"cooldowns"`
 	Breakers  map[string]BreakerState `json:"breakers"`
 	Guards    map[string]GuardState   `json:"quota_guards"`
+	Limits    map[string][]Seen       `json:"upstream_limits,omitempty"`
 }
 
 // BreakerState is the breaker of a tier, unless it is closed and without failures.
@@ -62,6 +63,7 @@ type GuardState struct {
 type CooldownState struct {
 	Key      string    `json:"key"`
 	Model    string    `json:"model,omitempty"`
+	Family   string    `json:"family,omitempty"`
 	Until    time.Time `json:"until"`
 	Reason   string    `json:"reason"`
 	Set      time.Time `json:"set"`
@@ -154,13 +156,25 @@ func (p *Pool) SnapshotState() *State {
 	now := p.now()
 	for k, e := range p.cool.m {
 		if k.credential == "" && (e.until.After(now) || e.streak() > 0) {
-			out.Cooldowns = append(out.Cooldowns, CooldownState{k.key, k.model, e.until, e.reason.String(), e.set, e.rate, e.overload, e.fault})
+			model := k.model
+			if k.family != "" {
+				model = e.model
+			}
+			out.Cooldowns = append(out.Cooldowns, CooldownState{k.key, model, k.family, e.until, e.reason.String(), e.set, e.rate, e.overload, e.fault})
 		}
 	}
 	slices.SortFunc(out.Cooldowns, func(a, b CooldownState) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model))
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Family, b.Family))
 	})
 	for _, t := range p.tiers {
+		for _, k := range t.keys {
+			if len(k.seen) > 0 {
+				if out.Limits == nil {
+					out.Limits = map[string][]Seen{}
+				}
+				out.Limits[k.ID] = k.limits()
+			}
+		}
 		if b := t.breaker; b != nil && (b.state != closed || b.failures > 0) {
 			out.Breakers[t.Name] = b.snapshot()
 		}
@@ -191,11 +205,16 @@ func (p *Pool) RestoreState(data []byte) error {
 		if s.Set.After(now) { // the clock has stepped back
 			s.Set = now
 		}
-		p.cool.m[coolKey{key: s.Key, model: s.Model}] = &cooldown{
-			until: s.Until, reason: classOf(s.Reason), set: s.Set,
+		of := coolKey{key: s.Key, model: s.Model}
+		if s.Family != "" {
+			of = coolKey{key: s.Key, family: s.Family}
+		}
+		p.cool.m[of] = &cooldown{
+			until: s.Until, reason: classOf(s.Reason), set: s.Set, model: s.Model,
 			rate: max(s.Rate, 0), overload: max(s.Overload, 0), fault: max(s.Fault, 0),
 		}
 	}
+	p.restoreSeen(now, in.Limits)
 	for _, t := range p.tiers {
 		if s, ok := in.Breakers[t.Name]; ok && t.breaker != nil {
 			t.breaker.restore(s)

@@ -59,12 +59,13 @@ type KeyView struct {
 	Today, Month Limit
 	RunsOut      time.Time // at today's pace, when that is before the day ends
 	Models       []ModelView
+	Seen         []Seen // limits of the provider, by name
 }
 
-// ModelView is a model that cools on a key.
+// ModelView is a model that cools on a key, and all others of its family with it if that is named.
 type ModelView struct {
-	Model, Reason string
-	Until         time.Time
+	Model, Family, Reason string
+	Until                 time.Time
 }
 
 // Limit is a limit in weighted tokens; Of is 0 where there is none.
@@ -168,12 +169,15 @@ func (p *Pool) keyView(now time.Time, k *key) KeyView {
 			continue
 		}
 		kv.Streak = max(kv.Streak, e.streak())
-		if ck.model != "" && e.until.After(now) {
-			kv.Models = append(kv.Models, ModelView{ck.model, e.reason.String(), e.until})
+		if (ck.model != "" || ck.family != "") && e.until.After(now) {
+			kv.Models = append(kv.Models, ModelView{e.model, ck.family, e.reason.String(), e.until})
 		}
 	}
-	slices.SortFunc(kv.Models, func(a, b ModelView) int { return cmp.Compare(a.Model, b.Model) })
+	slices.SortFunc(kv.Models, func(a, b ModelView) int {
+		return cmp.Or(cmp.Compare(a.Model, b.Model), cmp.Compare(a.Family, b.Family))
+	})
 	kv.RunsOut = runsOut(now, kv.Today)
+	kv.Seen = k.limits()
 	return kv
 }
 

@@ -41,6 +41,7 @@ type answer struct {
 	header  http.Header // of an error answer
 	body    []byte      // of an error answer in the client's dialect, to be replayed; nil: render err
 	barred  bool        // the request cannot go this way: err says why, the key has nothing to do with it
+	renews  bool        // the key has another token or host to offer
 	event   bool        // body was an event of a stream
 	left    *relay      // the answer that was coming when the client went away
 	err     *Error      // what the client is told where there is nothing to replay
@@ -138,8 +139,11 @@ func (f *failover) unleased(c *call, err error) error {
 	return badField(c.stateful, "no key that serves this model speaks "+c.dialect.Name+", and it cannot be converted")
 }
 
-// attempt sends the request with one lease, and once more on a fresh connection when a reused one had died. It
-// returns the lease that is still open.
+// maxTries bounds how often one attempt is sent where its key has another token or host to offer.
+const maxTries = 5
+
+// attempt sends the request with one lease, and once more where the way to the key was at fault: a reused connection that
+// had died, opaque state of another provider, a token that has ended. It returns the lease that is still open.
 func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, header, own http.Header) (_ *answer, open *pool.Lease) {
 	defer func() {
 		if open == nil { // a panic: a lease that nobody closes would take its slot for good
@@ -148,24 +152,33 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 	}()
 	r := &c.record
 	fresh, forget := false, false
-	for {
+	for try := 0; ; try++ {
 		began := f.p.now()
-		l, err := f.lane(c, lease, forget)
+		l, err := f.lane(ctx, c, lease, forget)
+		if unsent := new(unsentError); errors.As(err, &unsent) {
+			a := f.unsent(ctx, c, unsent.fault)
+			f.note(c, lease, a, began)
+			return a, lease
+		}
 		if err != nil {
 			return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, err: asError(err, c.Trace), barred: cannotGo(err)}, lease
 		}
-		r.Tier, r.Key, r.Provider, r.UpstreamModel, r.Upstream = lease.Tier, lease.Key, lease.Provider, lease.UpstreamModel, l.dialect.Name
-		a := f.send(ctx, c, lease, l, header, own, fresh)
+		r.Tier, r.Key, r.Provider, r.UpstreamModel, r.Upstream = lease.Tier, lease.Key, lease.Provider, l.model, l.dialect.Name
+		a := f.send(ctx, c, lease, l, header, own, sending{try, fresh})
 		switch {
 		case a.outcome.Class == pool.Stale && fresh:
 			a.outcome.Class = pool.Fault
 		case a.outcome.Class == pool.Passthrough && !forget && refusesState(a.fault, c.want.Session != "") && f.canForget(c, l):
 			a.outcome.Class = pool.Repair
+		case a.renews && a.outcome.Class != pool.Stale && try+1 < maxTries:
+			a.outcome.Class = pool.Renew
 		}
 		f.note(c, lease, a, began)
 		switch a.outcome.Class {
 		case pool.Stale:
 			fresh = true
+		case pool.Renew:
+			fresh = a.fault.Status == http.StatusMisdirectedRequest
 		case pool.Repair:
 			forget = true
 		default:
@@ -213,8 +226,14 @@ func closedWord(f ir.Fault) string {
 	return f.Type
 }
 
-// send makes one attempt.
-func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, l *lane, header, own http.Header, fresh bool) *answer {
+// sending is how one try of an attempt is sent.
+type sending struct {
+	try   int // from 0
+	fresh bool
+}
+
+// send makes one try of an attempt.
+func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, l *lane, header, own http.Header, how sending) *answer {
 	ctx, cancel := context.WithCancelCause(ctx)
 	first := c.set.opt.Timeouts.FirstByteNonstream
 	if c.stream {
@@ -226,14 +245,24 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, l *lane
 		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
 		GotFirstResponseByte: func() { answered.Store(true) },
 	}), c, l, header, own)
-	transport := c.set.warm
-	if fresh {
-		transport = c.set.fresh
+	if fault := l.up.Sign(req, how.try); fault != nil {
+		defer dog.stop()
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return f.unsent(ctx, c, fault)
+	}
+	way := c.set.via(l.up.Proxy())
+	transport := way.warm
+	if how.fresh || req.Close {
+		transport = way.fresh
 	}
 	resp, err := transport.RoundTrip(req)
+	kind := l.up.Kind()
 	if err != nil {
-		dog.stop()
+		defer dog.stop()
 		a := f.unanswered(ctx, c)
+		a.renews = a.outcome.Class == pool.Fault && kind != nil && kind.Again(req, how.try, &a.fault)
 		if a.outcome.Class == pool.Fault && reused.Load() && !answered.Load() && !dog.fired() {
 			a.outcome.Class = pool.Stale
 		}
@@ -241,8 +270,30 @@ func (f *failover) send(ctx context.Context, c *call, lease *pool.Lease, l *lane
 	}
 	a := f.judge(ctx, c, lease, l, resp, dog)
 	if a.resp == nil {
-		dog.stop()
 		resp.Body.Close()
+		a.renews = kind != nil && a.outcome.Class != pool.Cancelled && kind.Again(req, how.try, &a.fault)
+		dog.stop()
+	}
+	return a
+}
+
+// unsentError says that a key's provider could not be asked for what a request needs.
+type unsentError struct{ fault *ir.Fault }
+
+func (e *unsentError) Error() string { return e.fault.Message }
+
+// unsent judges an attempt for which the key had no token, or no way for the model.
+func (f *failover) unsent(ctx context.Context, c *call, fault *ir.Fault) *answer {
+	if c.in.Context().Err() != nil {
+		return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, fault: ir.Fault{Type: "cancelled"}}
+	}
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		return f.unanswered(ctx, c)
+	}
+	a := &answer{outcome: c.set.opt.Failover.judge(*fault), fault: *fault,
+		err: &Error{Status: http.StatusServiceUnavailable, Type: ir.KindAPI, Message: "upstream credential: " + fault.Message, RetryAfter: max(fault.Reset, time.Minute)}}
+	if a.outcome.Class == pool.Passthrough {
+		a.err = &Error{Status: fault.Status, Type: fault.Kind, Message: fault.Message}
 	}
 	return a
 }
@@ -267,6 +318,10 @@ func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, l *lan
 	if err := undoEncoding(resp); err != nil {
 		return f.unreadable("encoding")
 	}
+	if kind := l.up.Kind(); kind != nil {
+		kind.Open(resp)
+	}
+	sawLimits(lease, resp, f.p.now())
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return f.errorAnswer(ctx, c, l, resp)
 	}

@@ -24,6 +24,7 @@ type lane struct {
 	way     *upstream.Endpoint
 	dialect *ir.Dialect  // the provider's
 	out     *ir.Outgoing // nil on the raw lane
+	model   string       // the upstream's name
 	owner   string       // whose opaque state may go there, and is in the answer
 
 	path, query string
@@ -35,8 +36,8 @@ func (l *lane) raw() bool { return l.out == nil }
 
 // lane finds the way of an attempt. forget takes out all opaque state, because the provider has refused some. Errors:
 // *ir.RefusedError and *Error say that the request cannot go this way.
-func (f *failover) lane(c *call, lease *pool.Lease, forget bool) (*lane, error) {
-	l := &lane{up: f.p.upstream(c, lease.Key)}
+func (f *failover) lane(ctx context.Context, c *call, lease *pool.Lease, forget bool) (*lane, error) {
+	l := &lane{up: f.p.upstream(c, lease.Key), model: lease.UpstreamModel}
 	l.way = l.up.Endpoint(c.dialect.Name)
 	for _, name := range c.want.Speaks {
 		if l.up.Speaks(name) && !l.up.Speaks(c.dialect.Name) {
@@ -44,10 +45,17 @@ func (f *failover) lane(c *call, lease *pool.Lease, forget bool) (*lane, error) 
 			break
 		}
 	}
+	if kind := l.up.Kind(); kind != nil && c.Route.speaks == "" {
+		protocol, name, fault := kind.Choose(ctx, c.dialect.Name, l.model)
+		if fault != nil {
+			return nil, &unsentError{fault}
+		}
+		l.way, l.model = l.up.Endpoint(protocol), name
+	}
 	l.dialect = f.p.dialects[l.way.Protocol]
 	c.lost = nil
 	if c.Route.speaks != "" || l.dialect == c.dialect {
-		return l, f.rawLane(c, l, lease.UpstreamModel, forget)
+		return l, f.rawLane(c, l, forget)
 	}
 	if l.up.Passthrough() {
 		return nil, ir.Refuse("", "the key passes on the client's own credential, which is another provider's")
@@ -56,11 +64,11 @@ func (f *failover) lane(c *call, lease *pool.Lease, forget bool) (*lane, error) 
 	if err != nil {
 		return nil, err
 	}
-	if l.owner = ownerOf(l.dialect.Name, lease); forget {
-		l.owner = ownerOf("nobody", lease)
+	if l.owner = ownerOf(l.dialect.Name, lease, l.model); forget {
+		l.owner = ownerOf("nobody", lease, l.model)
 	}
 	lost := len(asked.Lost)
-	l.out, err = l.dialect.EncodeRequest(asked, ir.Target{Model: lease.UpstreamModel, Owner: l.owner})
+	l.out, err = l.dialect.EncodeRequest(asked, ir.Target{Model: l.model, Owner: l.owner})
 	asked.Lost = asked.Lost[:lost:lost] // what one target cannot say another may
 	if err != nil {
 		return nil, err
@@ -68,7 +76,7 @@ func (f *failover) lane(c *call, lease *pool.Lease, forget bool) (*lane, error) 
 	if err := l.dropFields(); err != nil {
 		return nil, err
 	}
-	l.owner = ownerOf(l.dialect.Name, lease)
+	l.owner = ownerOf(l.dialect.Name, lease, l.model)
 	l.path, l.query, c.lost = l.out.Path, l.out.Query, l.out.Lost
 	return l, nil
 }
@@ -87,17 +95,17 @@ func (l *lane) dropFields() error {
 }
 
 // ownerOf names who made opaque state: it is bound to the provider and the model (facts/protocols.md, 4.3 and 5.4).
-func ownerOf(dialect string, lease *pool.Lease) string {
-	sum := sha256.Sum256([]byte(dialect + "\x00" + lease.Provider + "\x00" + lease.UpstreamModel))
+func ownerOf(dialect string, lease *pool.Lease, model string) string {
+	sum := sha256.Sum256([]byte(dialect + "\x00" + lease.Provider + "\x00" + model))
 	return hex.EncodeToString(sum[:6])
 }
 
 // rawLane prepares the client's own bytes: the model's value is replaced, and in a history that crossed providers the
 // marks of the others are taken out (design/routing.md, section 10).
-func (f *failover) rawLane(c *call, l *lane, model string, forget bool) error {
+func (f *failover) rawLane(c *call, l *lane, forget bool) error {
 	l.path, l.query = c.Path, cleanQuery(c.in.URL.RawQuery)
-	if c.Route.action != "" && model != c.model {
-		l.path = c.Route.withModel(model)
+	if c.Route.action != "" && l.model != c.model {
+		l.path = c.Route.withModel(l.model)
 	}
 	if c.body == nil {
 		return nil
@@ -113,7 +121,7 @@ func (f *failover) rawLane(c *call, l *lane, model string, forget bool) error {
 		at, err = modelField(mended)
 	}
 	if err == nil {
-		l.parts, err = c.parts(body, at, model, l.up.DropFields())
+		l.parts, err = c.parts(body, at, l.model, l.up.DropFields())
 	}
 	if err != nil {
 		return badRequest("the request body is not a JSON object")

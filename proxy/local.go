@@ -1,77 +1,18 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"coding-proxy/proxy/estimate"
 	"coding-proxy/proxy/ir"
-	"coding-proxy/proxy/rawjson"
 	"coding-proxy/stats"
 )
 
 // probeText is what a one-token probe is answered.
 const probeText = "OK"
-
-// countTokens estimates here what a request would cost.
-func (p *Proxy) countTokens(w http.ResponseWriter, r *http.Request, e Entry) {
-	c, err := p.newCall(w, r, e)
-	defer c.releaseBody()
-	if err != nil {
-		c.fail(w, err)
-		return
-	}
-	n, err := c.estimate()
-	if err != nil {
-		c.fail(w, err)
-		return
-	}
-	name := "input_tokens"
-	if c.dialect.Name == gemini {
-		name = "totalTokens"
-	}
-	c.answer(w, []byte(`{"`+name+`":`+strconv.Itoa(n)+`}`), contentType(false))
-}
-
-// estimate counts the tokens of the request. What is not Anthropic's is counted in its form: the estimate knows that one.
-func (c *call) estimate() (int, error) {
-	body := c.body.bytes
-	if c.dialect.Name != Anthropic {
-		plain := body
-		if inner := rawjson.Get(plain, "generateContentRequest"); inner != nil { // Gemini's countTokens has two forms
-			plain = inner
-		}
-		asked, err := c.decode(bytes.Clone(plain))
-		if err != nil {
-			return 0, err
-		}
-		out, err := c.p.dialects[Anthropic].EncodeRequest(asked, ir.Target{Model: c.model})
-		if cannotGo(err) { // audio and such have no form there
-			return len(body) / bytesPerToken, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		body = out.Body
-	}
-	n, err := estimate.Anthropic(body)
-	if err != nil {
-		return 0, estimateError(err)
-	}
-	return n, nil
-}
-
-func estimateError(err error) error {
-	var f *estimate.FieldError
-	if errors.As(err, &f) {
-		return badRequest("%s", f.Error())
-	}
-	return badRequest("the request body is not what this endpoint takes")
-}
 
 // isProbe reports whether the request only asks whether anybody is there.
 func (c *call) isProbe() bool {

@@ -1,7 +1,11 @@
 // Package proxy takes one request in and gives one response out.
 package proxy
 
-import "time"
+import (
+	"time"
+
+	"coding-proxy/proxy/upstream"
+)
 
 // Options are the rules of the request path.
 type Options struct {
@@ -9,6 +13,9 @@ type Options struct {
 	Timeouts     Timeouts
 	Limits       Limits
 	AnswerProbes bool // answer /v1/messages with max_tokens <= 1 here
+
+	CountUpstream bool                        // ask providers for token counts; false: estimate them here
+	MCP           map[string]upstream.Options // servers for /mcp/{name}: one endpoint each, whose base URL is the whole address
 }
 
 // Failover says which answers of an upstream move a request to the next key (design/routing.md, section 4).

@@ -26,7 +26,9 @@ const shortReset = 10 * time.Minute
 // judge says what an error of an upstream means: the rows of design/routing.md, section 4, in their order. It is
 // the only place that knows status codes and error texts.
 func (o *Failover) judge(f ir.Fault) pool.Outcome {
-	out := func(c pool.Class) pool.Outcome { return pool.Outcome{Class: c, Reset: f.Reset, KeyWide: f.KeyWide} }
+	out := func(c pool.Class) pool.Outcome {
+		return pool.Outcome{Class: c, Reset: f.Reset, KeyWide: f.KeyWide, FamilyWide: f.FamilyWide}
+	}
 	message := strings.ToLower(f.Message)
 	switch s := f.Status; {
 	case isTooLong(f, message):
@@ -41,7 +43,7 @@ func (o *Failover) judge(f ir.Fault) pool.Outcome {
 		return out(pool.RateLimit)
 	case s == http.StatusServiceUnavailable, s == 529: // Anthropic sends 529 for overload
 		return out(pool.Overload)
-	case s >= 500, s >= 300 && s < 400:
+	case s >= 500, s >= 300 && s < 400, s == http.StatusMisdirectedRequest:
 		return out(pool.Fault)
 	case s == http.StatusNotFound && f.Type == "not_found_error" && strings.Contains(message, "model"),
 		s == http.StatusNotFound && f.Code == "model_not_found":
@@ -63,6 +65,9 @@ func isTooLong(f ir.Fault, message string) bool {
 }
 
 func (o *Failover) isCap(f ir.Fault, message string) bool {
+	if f.Code == quotaExhausted { // of one model
+		return false
+	}
 	if slices.Contains(capTypes, f.Type) || slices.Contains(capTypes, f.Code) {
 		return true
 	}
@@ -70,7 +75,8 @@ func (o *Failover) isCap(f ir.Fault, message string) bool {
 	case http.StatusPaymentRequired:
 		return true
 	case http.StatusForbidden, http.StatusTooManyRequests:
-		return containsAny(message, o.CapPatterns) && !strings.Contains(message, "rate limit") && (f.Reset == 0 || f.Reset >= shortReset)
+		return containsAny(message, o.CapPatterns) && !strings.Contains(message, "rate limit") && (f.Reset == 0 || f.Reset >= shortReset) &&
+			!f.FamilyWide // whatever it says, other families of the account go on
 	case http.StatusBadRequest:
 		// A spend limit is a 400 with the day on which it ends (RET-019).
 		return strings.Contains(message, "credit balance") || strings.Contains(message, "api usage limits")
@@ -126,6 +132,7 @@ func faultOf(d *ir.Dialect, resp *http.Response, body []byte, now time.Time) ir.
 		f = ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: "page"}
 	}
 	f.Reset, f.KeyWide = stated(resp.Header, body, now)
+	f.FamilyWide = rejected(resp.Header, now).family
 	return f
 }
 

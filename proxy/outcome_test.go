@@ -85,6 +85,8 @@ var outcomeTable = []struct {
 	{"too long says nothing under 429", 429, "rate_limit_error", "", promptTooLong, nil, pool.RateLimit},
 	{"too long says nothing under 403", 403, "permission_error", "", promptTooLong, nil, pool.Credential},
 
+	{"the host was the wrong one", 421, "", "", "", nil, pool.Fault},
+	{"a model's quota", 429, "RESOURCE_EXHAUSTED", quotaExhausted, "Your quota will reset after 2h24m7s.", headerOf("Retry-After", "8647"), pool.RateLimit},
 	{"cap: 402", 402, "", "", "", nil, pool.Cap},
 	{"cap: 402", 402, "invalid_request_error", "", "insufficient credits", nil, pool.Cap},
 	{"cap: 402", 402, "", "", "rate limit", headerOf("Retry-After", "5"), pool.Cap},
@@ -323,7 +325,7 @@ func TestOutcomeCarriesTheReset(t *testing.T) {
 	}
 }
 
-// KEY-001: a model family's window is the model's alone, and retry-after says for how long; the account's window is
+// KEY-001: a model family's window is the family's alone, and retry-after says for how long; the account's window is
 // the key's.
 func TestKEY001Headers(t *testing.T) {
 	const unified = "anthropic-ratelimit-unified-"
@@ -331,7 +333,7 @@ func TestKEY001Headers(t *testing.T) {
 		unified+"7d_opus-status", "rejected", unified+"7d_opus-reset", fmt.Sprint(resetNow.Add(7*24*time.Hour).Unix()),
 		unified+"representative-claim", "seven_day_opus")
 	body := apiError("rate_limit_error", "", "This request would exceed your account's rate limit. Please try again later.")
-	if got, want := judged(Defaults().Failover, 429, family, body), (pool.Outcome{Class: pool.RateLimit, Reset: 90 * time.Second}); got != want {
+	if got, want := judged(Defaults().Failover, 429, family, body), (pool.Outcome{Class: pool.RateLimit, Reset: 90 * time.Second, FamilyWide: true}); got != want {
 		t.Errorf("family's window: %+v, want %+v", got, want)
 	}
 	for _, window := range []string{"5h", "7d"} {

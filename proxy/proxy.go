@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"sync"
@@ -55,36 +54,6 @@ type settings struct {
 	*transports
 }
 
-// transports are shared by all requests and settings for which they are right.
-type transports struct {
-	warm, fresh *http.Transport // fresh makes a new connection for each request
-	users       atomic.Int64    // requests that may use them
-	retired     atomic.Bool     // no further request will
-}
-
-func newTransports(t Timeouts) *transports {
-	x := &transports{warm: newTransport(t), fresh: newTransport(t)}
-	x.fresh.DisableKeepAlives = true
-	return x
-}
-
-// leave ends a request's use. The last one of retired transports closes what they hold.
-func (t *transports) leave() {
-	if t.users.Add(-1) == 0 && t.retired.Load() {
-		t.closeIdle()
-	}
-}
-
-func (t *transports) retire() {
-	t.retired.Store(true)
-	t.closeIdle()
-}
-
-func (t *transports) closeIdle() {
-	t.warm.CloseIdleConnections()
-	t.fresh.CloseIdleConnections()
-}
-
 // New builds the request path over a pool; upstreams has one entry a key of the pool.
 func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]*upstream.Upstream, rec Recorder, log *slog.Logger, now func() time.Time) *Proxy {
 	x := &Proxy{pool: p, stats: rec, log: log, now: now, keepAlive: keepAliveEvery, closed: make(chan struct{}), blank: &http.Request{},
@@ -92,6 +61,7 @@ func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]
 	for _, d := range codec.All() {
 		x.dialects[d.Name] = d
 	}
+	x.dialects[mcp] = rpcErrors()
 	close(x.closed)
 	x.Configure(opt, callers, upstreams)
 	x.reverse = &httputil.ReverseProxy{
@@ -141,28 +111,6 @@ func (p *Proxy) upstream(c *call, key string) *upstream.Upstream {
 	}
 	return p.settings().upstreams[key]
 }
-
-// readBuffer is how much of an answer one read(2) can bring. Of a stream at full speed the default of 4 KiB holds some
-// 20 events; four times as much costs a quarter fewer system calls, and memory that a slow stream can bear.
-const readBuffer = 32 << 10
-
-// newTransport is tuned for few hosts, many streams and laptops that sleep: HTTP/2 pings find dead connections.
-func newTransport(t Timeouts) *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment, // never for loopback
-		DialContext:         dialer(&net.Dialer{Timeout: t.Connect, KeepAlive: 15 * time.Second}),
-		TLSHandshakeTimeout: t.Connect,
-		ForceAttemptHTTP2:   true,
-		HTTP2:               &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
-		DisableCompression:  true,
-		ReadBufferSize:      readBuffer,
-		MaxIdleConnsPerHost: 4096,
-		IdleConnTimeout:     90 * time.Second,
-	}
-}
-
-// CloseIdle closes connections that nobody uses.
-func (p *Proxy) CloseIdle() { p.settings().closeIdle() }
 
 // InFlight returns how many requests are being served.
 func (p *Proxy) InFlight() int64 { return p.inFlight.Load() }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -18,7 +19,8 @@ const longestStated = 40 * 24 * time.Hour
 // stated finds when an upstream says that it will answer again. wide says that the exhausted window is the whole
 // account's. Dates in the past and rubbish count as not given; 0 is returned then.
 func stated(h http.Header, body []byte, now time.Time) (reset time.Duration, wide bool) {
-	wide, window := unifiedWindow(h, now)
+	windows := rejected(h, now)
+	wide, window := windows.account, windows.reset
 	if ms, ok := number(h.Get("Retry-After-Ms")); ok && ms >= 0 {
 		return atLeast(ms / 1000), wide
 	}
@@ -32,6 +34,7 @@ func stated(h http.Header, body []byte, now time.Time) (reset time.Duration, wid
 		func() time.Duration { return exhaustedWindow(h, now) },
 		func() time.Duration { return rateLimitReset(h, now) },
 		func() time.Duration { return bodyReset(body, now) },
+		func() time.Duration { return codexReset(h, now) },
 	} {
 		if d := d(); d > 0 {
 			return d, wide
@@ -61,12 +64,27 @@ func retryAfter(v string, now time.Time) time.Duration {
 	return 0
 }
 
-// unifiedWindow reads the windows of a subscription: which is rejected, and until when. A 5 h or 7 d window is the
-// account's, one with a model family's name only that family's.
-func unifiedWindow(h http.Header, now time.Time) (wide bool, d time.Duration) {
-	const prefix = "Anthropic-Ratelimit-Unified-"
+// unified begins the headers that tell of a subscription's windows.
+const unified = "Anthropic-Ratelimit-Unified-"
+
+// rejection is what a subscription's windows say of a refused request.
+type rejection struct {
+	account bool // a window of the whole account is exhausted
+	family  bool // none is, but one of the model's family
+	reset   time.Duration
+}
+
+// rejected reads which windows are rejected, and until when. A 5 h or 7 d window is the account's. Any other ("7d_opus",
+// "7d_oi") is of one model family; since all windows are told with every answer, it is the model's own only where the
+// request is rejected as a whole. Which family has the window need not be known: it is the family of the model that was
+// asked for.
+func rejected(h http.Header, now time.Time) rejection {
+	var r rejection
+	var account, family time.Duration
+	status := h.Get(unified + "Status")
+	whole := strings.EqualFold(status, "rejected")
 	for name, values := range h {
-		claim, ok := strings.CutPrefix(name, prefix)
+		claim, ok := strings.CutPrefix(name, unified)
 		if !ok || len(values) == 0 || !strings.EqualFold(values[0], "rejected") {
 			continue
 		}
@@ -74,17 +92,48 @@ func unifiedWindow(h http.Header, now time.Time) (wide bool, d time.Duration) {
 		if !ok || strings.EqualFold(claim, "Overage") {
 			continue
 		}
-		if strings.EqualFold(claim, "5h") || strings.EqualFold(claim, "7d") {
-			wide = true
-		}
-		if t := moment(h.Get(prefix+claim+"-Reset"), now); t > d {
-			d = t
+		reset := moment(h.Get(unified+claim+"-Reset"), now)
+		switch {
+		case strings.EqualFold(claim, "5h"), strings.EqualFold(claim, "7d"):
+			r.account, account = true, max(account, reset)
+		case whole, status == "":
+			r.family, family = true, max(family, reset)
 		}
 	}
-	if d == 0 && strings.EqualFold(h.Get(prefix+"Status"), "rejected") {
-		d = moment(h.Get(prefix+"Reset"), now)
+	if whole && !r.account && !r.family {
+		switch claim := h.Get(unified + "Representative-Claim"); {
+		case claim == "five_hour", claim == "seven_day":
+			r.account = true
+		case strings.HasPrefix(claim, "seven_day_"):
+			r.family = true
+		}
 	}
-	return wide, d
+	r.reset = family
+	if r.account {
+		r.family, r.reset = false, account
+	}
+	if r.reset == 0 && whole {
+		r.reset = moment(h.Get(unified+"Reset"), now)
+	}
+	return r
+}
+
+// codexReset reads x-codex-{primary,secondary}-*: the latest reset of the windows that are used up.
+func codexReset(h http.Header, now time.Time) time.Duration {
+	var d time.Duration
+	for _, window := range []string{"Primary", "Secondary"} {
+		if used, ok := number(h.Get("X-Codex-" + window + "-Used-Percent")); ok && used >= 100 {
+			d = max(d, codexWindowReset(h, window, now))
+		}
+	}
+	return d
+}
+
+func codexWindowReset(h http.Header, window string, now time.Time) time.Duration {
+	if s, ok := number(h.Get("X-Codex-" + window + "-Reset-After-Seconds")); ok && s > 0 && s <= longestStated.Seconds() {
+		return atLeast(s)
+	}
+	return moment(h.Get("X-Codex-"+window+"-Reset-At"), now)
 }
 
 // exhaustedWindow reads anthropic-ratelimit-{requests,tokens,…}-{remaining,reset}: the latest reset of those with
@@ -122,9 +171,12 @@ func rateLimitReset(h http.Header, now time.Time) time.Duration {
 // regain is how Anthropic names the end of a spend limit in the message.
 var regain = regexp.MustCompile(`regain access on (\d{4}-\d{2}-\d{2})(?: at (\d{2}:\d{2}))?`)
 
-// bodyReset reads resets_at, resets_in_seconds and Google's RetryInfo of an error body, and the date in a spend
-// limit's message.
+// bodyReset reads resets_at, resets_in_seconds and Google's details of an error body, and the date in a spend limit's
+// message.
 func bodyReset(body []byte, now time.Time) time.Duration {
+	if body = bytes.TrimLeft(body, " \t\r\n"); len(body) > 0 && body[0] == '[' { // as Google's streams say it
+		_, body = rawjson.NextElement(body)
+	}
 	fault := rawjson.Get(body, "error")
 	at := rawjson.Get(fault, "resets_at")
 	text, ok := rawjson.String(at)
@@ -137,14 +189,8 @@ func bodyReset(body []byte, now time.Time) time.Duration {
 	if s, ok := number(string(rawjson.Get(fault, "resets_in_seconds"))); ok && s > 0 && s <= longestStated.Seconds() {
 		return atLeast(s)
 	}
-	var details []json.RawMessage
-	if json.Unmarshal(rawjson.Get(fault, "details"), &details) == nil {
-		for _, d := range details {
-			text, _ := rawjson.String(rawjson.Get(d, "retryDelay"))
-			if delay, err := time.ParseDuration(text); err == nil && delay > 0 {
-				return atLeast(delay.Seconds())
-			}
-		}
+	if d := detailsReset(fault, now); d > 0 {
+		return d
 	}
 	message, _ := rawjson.String(rawjson.Get(fault, "message"))
 	if m := regain.FindStringSubmatch(message); m != nil {
@@ -158,6 +204,38 @@ func bodyReset(body []byte, now time.Time) time.Duration {
 	}
 	return 0
 }
+
+// detailsReset reads Google's RetryInfo, or the end of a quota in an ErrorInfo: where that is used up or nothing else is
+// said.
+func detailsReset(fault []byte, now time.Time) time.Duration {
+	var details []json.RawMessage
+	if json.Unmarshal(rawjson.Get(fault, "details"), &details) != nil {
+		return 0
+	}
+	var retry, quota time.Duration
+	usedUp := false
+	for _, d := range details {
+		text, _ := rawjson.String(rawjson.Get(d, "retryDelay"))
+		if delay, err := time.ParseDuration(text); err == nil && delay > 0 && retry == 0 {
+			retry = atLeast(delay.Seconds())
+		}
+		for _, name := range []string{"quotaResetDelay", "quotaResetTimeStamp"} {
+			text, _ := rawjson.String(rawjson.Get(rawjson.Get(d, "metadata"), name))
+			if quota == 0 {
+				quota = moment(text, now)
+			}
+		}
+		reason, _ := rawjson.String(rawjson.Get(d, "reason"))
+		usedUp = usedUp || reason == quotaExhausted
+	}
+	if usedUp || retry == 0 {
+		return max(retry, quota)
+	}
+	return retry
+}
+
+// quotaExhausted is the reason by which Google's Code Assist tells that a model's quota is used up.
+const quotaExhausted = "QUOTA_EXHAUSTED"
 
 // moment reads an instant (RFC 3339, or epoch seconds or milliseconds), a Go-like duration or plain seconds.
 func moment(v string, now time.Time) time.Duration {

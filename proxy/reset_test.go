@@ -96,11 +96,28 @@ var statedForms = []struct {
 		"Anthropic-Ratelimit-Unified-7d-Status", "rejected", "Anthropic-Ratelimit-Unified-7d-Reset", unixIn(50*time.Hour)), "", 50 * time.Hour},
 	{"windows that still allow", headerOf("Anthropic-Ratelimit-Unified-5h-Status", "allowed_warning", "Anthropic-Ratelimit-Unified-5h-Reset", unixIn(3*time.Hour)), "", 0},
 	{"rejected as a whole", headerOf("Anthropic-Ratelimit-Unified-Status", "rejected", "Anthropic-Ratelimit-Unified-Reset", unixIn(2*time.Hour)), "", 2 * time.Hour},
+	{"the account's window before a family's", headerOf("Anthropic-Ratelimit-Unified-5h-Status", "rejected", "Anthropic-Ratelimit-Unified-5h-Reset", unixIn(3*time.Hour),
+		"Anthropic-Ratelimit-Unified-7d_oi-Status", "rejected", "Anthropic-Ratelimit-Unified-7d_oi-Reset", unixIn(100*time.Hour)), "", 3 * time.Hour},
+	{"a family's window", headerOf("Anthropic-Ratelimit-Unified-Status", "rejected", "Anthropic-Ratelimit-Unified-7d_oi-Status", "rejected",
+		"Anthropic-Ratelimit-Unified-7d_oi-Reset", unixIn(100*time.Hour)), "", 100 * time.Hour},
+	{"another family's window", headerOf("Anthropic-Ratelimit-Unified-Status", "allowed", "Anthropic-Ratelimit-Unified-7d_oi-Status", "rejected",
+		"Anthropic-Ratelimit-Unified-7d_oi-Reset", unixIn(100*time.Hour)), "", 0},
 	{"overage is no window", headerOf("Anthropic-Ratelimit-Unified-Overage-Status", "rejected", "Anthropic-Ratelimit-Unified-Overage-Reset", unixIn(time.Hour)), "", 0},
 	{"retry-after before a window", headerOf("Retry-After", "90", "Anthropic-Ratelimit-Unified-7d_opus-Status", "rejected",
 		"Anthropic-Ratelimit-Unified-7d_opus-Reset", unixIn(100*time.Hour)), "", 90 * time.Second},
 	{"a window where retry-after is rubbish", headerOf("Retry-After", "soon", "Anthropic-Ratelimit-Unified-5h-Status", "rejected",
 		"Anthropic-Ratelimit-Unified-5h-Reset", unixIn(time.Hour)), "", time.Hour},
+
+	{"Codex' window that is used up", headerOf("X-Codex-Primary-Used-Percent", "100", "X-Codex-Primary-Reset-After-Seconds", "600",
+		"X-Codex-Secondary-Used-Percent", "40", "X-Codex-Secondary-Reset-After-Seconds", "90000"), "", 10 * time.Minute},
+	{"both of Codex' windows", headerOf("X-Codex-Primary-Used-Percent", "100.0", "X-Codex-Primary-Reset-After-Seconds", "600",
+		"X-Codex-Secondary-Used-Percent", "101", "X-Codex-Secondary-Reset-At", unixIn(50*time.Hour)), "", 50 * time.Hour},
+	{"Codex' windows, nothing used up", headerOf("X-Codex-Primary-Used-Percent", "99", "X-Codex-Primary-Reset-After-Seconds", "600"), "", 0},
+	{"Codex' body before its windows", headerOf("X-Codex-Primary-Used-Percent", "100", "X-Codex-Primary-Reset-After-Seconds", "600"), errorWith(`"resets_in_seconds":45`), 45 * time.Second},
+
+	{"Google's quota by its delay", nil, errorWith(`"details":[{"reason":"QUOTA_EXHAUSTED","metadata":{"quotaResetDelay":"1h2m3.5s"}}]`), time.Hour + 2*time.Minute + 4*time.Second},
+	{"Google's quota by its end", nil, errorWith(`"details":[{"metadata":{"quotaResetDelay":"x","quotaResetTimeStamp":%q}}]`, isoIn(time.Hour)), time.Hour},
+	{"Google's delay before its quota", nil, errorWith(`"details":[{"metadata":{"quotaResetDelay":"1h"}},{"retryDelay":"34s"}]`), 34 * time.Second},
 
 	{"RET-008 fraction of a second", nil, errorWith(`"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"0.734120045s"}]`), time.Second},
 	{"RET-008 milliseconds", nil, errorWith(`"details":[{"retryDelay":"734.120045ms"}]`), time.Second},
@@ -133,7 +150,9 @@ var statedForms = []struct {
 
 	{"no JSON", nil, "<html>", 0},
 	{"an error of one word", nil, `{"error":"slow down"}`, 0},
-	{"a list", nil, `[{"error":{"resets_in_seconds":45}}]`, 0},
+	{"a list, as Google's streams err", nil, `[{"error":{"resets_in_seconds":45}}]`, 45 * time.Second},
+	{"an empty list", nil, `[]`, 0},
+	{"Google's quota that is used up", nil, errorWith(`"details":[{"reason":"QUOTA_EXHAUSTED","metadata":{"quotaResetDelay":"1h"}},{"retryDelay":"34s"}]`), time.Hour},
 	{"cut off", nil, `{"error":{"resets_in_seconds":45`, 0},
 }
 
@@ -178,11 +197,37 @@ func TestStatedWide(t *testing.T) {
 		{headerOf(unified+"7d_sonnet-status", "rejected", unified+"status", "rejected", unified+"5h-status", "allowed", unified+"7d-status", "allowed_warning"), false},
 		{headerOf(unified+"overage-status", "rejected"), false},
 		{headerOf(unified+"status", "rejected"), false},
+		{headerOf(unified+"status", "rejected", unified+"representative-claim", "five_hour"), true},
+		{headerOf(unified+"status", "rejected", unified+"representative-claim", "seven_day_opus"), false},
+		{headerOf(unified+"status", "allowed", unified+"representative-claim", "five_hour"), false},
 		{headerOf(unified+"5h-utilization", "1.0"), false},
 		{headerOf("anthropic-ratelimit-tokens-remaining", "0"), false},
 	} {
 		if _, wide := stated(tc.header, nil, resetNow); wide != tc.want {
 			t.Errorf("%v: wide %v", tc.header, wide)
+		}
+	}
+}
+
+// Which windows are a model family's: another one that is exhausted says nothing of the model that was refused.
+func TestFamilyWindows(t *testing.T) {
+	const unified = "anthropic-ratelimit-unified-"
+	for _, tc := range []struct {
+		header http.Header
+		want   bool
+	}{
+		{nil, false},
+		{headerOf(unified+"7d_oi-status", "rejected"), true},
+		{headerOf(unified+"7d_oi-status", "rejected", unified+"status", "rejected", unified+"5h-status", "allowed", unified+"7d-status", "allowed_warning"), true},
+		{headerOf(unified+"7d_oi-status", "rejected", unified+"status", "allowed"), false},
+		{headerOf(unified+"7d_oi-status", "rejected", unified+"status", "rejected", unified+"5h-status", "rejected"), false},
+		{headerOf(unified+"7d_oi-status", "allowed", unified+"status", "rejected"), false},
+		{headerOf(unified+"overage-status", "rejected", unified+"status", "rejected"), false},
+		{headerOf(unified+"status", "rejected", unified+"representative-claim", "seven_day_opus"), true},
+		{headerOf(unified+"status", "rejected", unified+"representative-claim", "seven_day"), false},
+	} {
+		if got := rejected(tc.header, resetNow).family; got != tc.want {
+			t.Errorf("%v: a family's %v", tc.header, got)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func newRigOf(t testing.TB, dialect string, keys int, models map[string]string, 
 		id := "k" + string(rune('1'+i))
 		tier.Keys = append(tier.Keys, pool.Key{ID: id, Provider: "test", Protocols: []string{dialect}, Models: models})
 		ups[id] = upstream.New(upstream.Options{KeyID: id, APIKey: auth.NewSecret("secret-of-" + id),
-			Endpoints: []upstream.Endpoint{{Protocol: dialect, BaseURL: base, HeaderName: "x-api-key"}}})
+			Endpoints: []upstream.Endpoint{{Protocol: dialect, BaseURL: base, HeaderName: "x-api-key"}}}, upstream.Env{})
 	}
 	po.Tiers = []pool.Tier{tier}
 	opt := Defaults()

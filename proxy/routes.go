@@ -57,9 +57,9 @@ func Routes() []Route {
 	const openai = chat + " " + responses
 	pass := (*Proxy).pass
 	routes := []Route{
-		{Methods: []string{"POST"}, Pattern: "/v1/messages/count_tokens", Dialect: Anthropic, handle: (*Proxy).countTokens},
-		{Methods: []string{"POST"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens"},
-		{Methods: []string{"POST"}, Pattern: "/v1/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens"},
+		{Methods: []string{"POST"}, Pattern: "/v1/messages/count_tokens", Dialect: Anthropic, handle: (*Proxy).countTokens, speaks: Anthropic, free: true},
+		{Methods: []string{"POST"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens", speaks: gemini, free: true},
+		{Methods: []string{"POST"}, Pattern: "/v1/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens", speaks: gemini, free: true},
 
 		{Methods: []string{"POST"}, Pattern: "/v1/responses/compact", Dialect: responses, handle: pass, speaks: responses},
 		{Methods: []string{"POST"}, Pattern: "/v1/responses/input_tokens", Dialect: responses, handle: pass, speaks: responses, free: true},
@@ -78,6 +78,8 @@ func Routes() []Route {
 		{Methods: []string{"GET"}, Pattern: "/v1/models/{id}", Dialect: chat, handle: (*Proxy).models},
 		{Methods: []string{"GET"}, Pattern: "/v1beta/models", Dialect: gemini, handle: (*Proxy).models},
 		{Methods: []string{"GET"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: (*Proxy).models},
+
+		{Methods: []string{"POST", "GET", "DELETE"}, Pattern: "/mcp/{id}", Dialect: mcp, handle: (*Proxy).mcp},
 
 		{Methods: []string{"POST"}, Pattern: "/api/event_logging/{id}", Dialect: Anthropic, Guard: GuardNone, handle: (*Proxy).nothing},
 		{Methods: []string{"HEAD"}, Pattern: "/api/hello", Dialect: Anthropic, Guard: GuardNone, handle: (*Proxy).nothing},
@@ -208,6 +210,8 @@ func cleanID(segment string) (string, error) {
 func DialectOf(r *http.Request) string {
 	path, h := r.URL.Path, r.Header
 	switch {
+	case strings.HasPrefix(path, "/mcp/"):
+		return mcp
 	case strings.HasPrefix(path, "/gemini/"), strings.Contains(path, "/v1beta/"), h.Get("X-Goog-Api-Key") != "", h.Get("X-Goog-Api-Client") != "":
 		return gemini
 	case strings.HasPrefix(path, "/anthropic/"), h.Get("Anthropic-Version") != "", strings.HasSuffix(path, "/messages"):

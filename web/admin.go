@@ -46,12 +46,13 @@ type Admin struct {
 	pool     Switchboard
 	router   Router
 	process  Process
+	accounts Accounts
 	dialects []string
 }
 
 // NewAdmin returns the admin calls. dialects are the names of those that clients may speak.
-func NewAdmin(p Switchboard, r Router, process Process, dialects []string) *Admin {
-	return &Admin{p, r, process, dialects}
+func NewAdmin(p Switchboard, r Router, process Process, accounts Accounts, dialects []string) *Admin {
+	return &Admin{p, r, process, accounts, dialects}
 }
 
 // AdminRoute is one admin call. {id} in its pattern stands for one segment.
@@ -227,6 +228,13 @@ func (a *Admin) olderReset(w http.ResponseWriter, r *http.Request, _ string) err
 	return nil
 }
 
-func (a *Admin) olderReauth(http.ResponseWriter, *http.Request, string) error {
-	return &Error{http.StatusNotFound, "not_found_error", "reauth not available"}
+// olderReauth begins a login; /api/reauth/status says where a person goes, and what came of it.
+func (a *Admin) olderReauth(w http.ResponseWriter, _ *http.Request, name string) error {
+	if err := a.accounts.SignIn(name); err != nil {
+		return &Error{http.StatusNotFound, "not_found_error", "reauth not available: " + err.Error()}
+	}
+	writeJSON(w, http.StatusAccepted, struct {
+		Status string `json:"status"`
+	}{"reauth requested"})
+	return nil
 }

@@ -97,9 +97,22 @@ func poolState(v pool.View) string {
 
 type modelJSON struct {
 	Model  string     `json:"model"`
+	Family *string    `json:"family"` // all models of which cool with it
 	State  string     `json:"state"`
 	Reason string     `json:"reason"`
 	Until  *time.Time `json:"until"`
+}
+
+// seenJSON is a limit of the provider as it was last told: null is what it did not tell.
+type seenJSON struct {
+	Name        string     `json:"name"`
+	Limit       *float64   `json:"limit"`
+	Remaining   *float64   `json:"remaining"`
+	UsedPercent *float64   `json:"used_percent"`
+	Status      *string    `json:"status"`
+	Reset       *time.Time `json:"reset"`
+	Seen        time.Time  `json:"seen"`
+	AgeSeconds  int64      `json:"age_seconds"`
 }
 
 type keyJSON struct {
@@ -118,18 +131,22 @@ type keyJSON struct {
 	Month          limit       `json:"month"`
 	RunsOut        *time.Time  `json:"runs_out"`
 	Models         []modelJSON `json:"models"`
-	UpstreamLimits []struct{}  `json:"upstream_limits"`
+	UpstreamLimits []seenJSON  `json:"upstream_limits"`
 }
 
-func keyOf(k pool.KeyView) keyJSON {
+func keyOf(now time.Time, k pool.KeyView) keyJSON {
 	out := keyJSON{
 		ID: k.ID, Provider: k.Provider, Protocols: notNil(k.Protocols), Enabled: k.Enabled, State: k.State,
 		Reason: optional(k.Reason), Until: moment(k.Until), Streak: k.Streak, InFlight: k.InFlight, Sessions: k.Sessions,
 		LastUsed: moment(k.LastUsed), Today: limitOf(k.Today), Month: limitOf(k.Month), RunsOut: moment(k.RunsOut),
-		Models: []modelJSON{}, UpstreamLimits: []struct{}{},
+		Models: []modelJSON{}, UpstreamLimits: []seenJSON{},
 	}
 	for _, m := range k.Models {
-		out.Models = append(out.Models, modelJSON{m.Model, "cooling", m.Reason, moment(m.Until)})
+		out.Models = append(out.Models, modelJSON{m.Model, optional(m.Family), "cooling", m.Reason, moment(m.Until)})
+	}
+	for _, s := range k.Seen {
+		out.UpstreamLimits = append(out.UpstreamLimits, seenJSON{s.Name, s.Limit, s.Remaining, s.UsedPercent, optional(s.Status),
+			moment(s.Reset), s.At, max(0, int64(now.Sub(s.At).Seconds()))})
 	}
 	return out
 }
@@ -162,7 +179,7 @@ type tierJSON struct {
 	Keys    []keyJSON    `json:"keys"`
 }
 
-func tierStateOf(t pool.TierView) tierJSON {
+func tierStateOf(now time.Time, t pool.TierView) tierJSON {
 	out := tierJSON{Name: t.Name, State: "open", Reason: optional(t.Reason), Until: moment(t.Until), Keys: []keyJSON{}}
 	if t.Refuses {
 		out.State = "refusing"
@@ -174,7 +191,7 @@ func tierStateOf(t pool.TierView) tierJSON {
 		out.Guard = &guardJSON{g.State, optional(g.By), whole(g.Used), whole(g.Budget), whole(g.WeekUsed), whole(g.WeekBudget), moment(g.Until)}
 	}
 	for _, k := range t.Keys {
-		out.Keys = append(out.Keys, keyOf(k))
+		out.Keys = append(out.Keys, keyOf(now, k))
 	}
 	return out
 }
@@ -192,7 +209,7 @@ func (x *Web) poolDocument() poolJSON {
 	v := x.pool.View()
 	out := poolJSON{v.Now, poolState(v), limitOf(v.Today), limitOf(v.Month), moment(v.NextFree), []tierJSON{}}
 	for _, t := range v.Tiers {
-		out.Tiers = append(out.Tiers, tierStateOf(t))
+		out.Tiers = append(out.Tiers, tierStateOf(v.Now, t))
 	}
 	return out
 }

@@ -44,6 +44,25 @@ func TestPoolAPI(t *testing.T) {
 	}
 }
 
+// What providers told of their limits: null is what they did not tell.
+func TestLimitsAPI(t *testing.T) {
+	f := one()
+	f.pool.Tiers[0].Keys[0].Seen = told()[2:4]
+	var v struct {
+		Tiers []struct{ Keys []map[string]json.RawMessage }
+	}
+	decode(t, f.ask(t, "GET", "/api/pool/stats").Body.Bytes(), &v)
+	const want = `[{"name":"7d_oi","limit":null,"remaining":null,"used_percent":0,"status":"allowed_warning","reset":null,"seen":"2026-03-04T11:58:00Z","age_seconds":120},` +
+		`{"name":"requests","limit":1000,"remaining":0,"used_percent":null,"status":null,"reset":"2026-03-06T14:00:00Z","seen":"2026-03-04T11:57:00Z","age_seconds":180}]`
+	if got := string(v.Tiers[0].Keys[0]["upstream_limits"]); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	decode(t, one().ask(t, "GET", "/api/pool/stats").Body.Bytes(), &v)
+	if got := string(v.Tiers[0].Keys[0]["upstream_limits"]); got != "[]" {
+		t.Errorf("of none: %s", got)
+	}
+}
+
 // The tiers' breakers and guards, exactly as design/api.md has them.
 func TestTierAPI(t *testing.T) {
 	f := small()

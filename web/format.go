@@ -62,6 +62,15 @@ func derived(path string, v float64, text string) template.HTML {
 // ratio shows a share as a percentage.
 func ratio(path string, v *float64) template.HTML { return derived(path, *v, percent(*v)) }
 
+// amount shows a figure of a provider's, which may have a fraction.
+func amount(path string, v *float64) template.HTML {
+	text := strconv.FormatFloat(*v, 'f', -1, 64)
+	if *v == float64(int64(*v)) {
+		text = grouped(int64(*v))
+	}
+	return derived(path, *v, text)
+}
+
 // seconds shows a number of seconds.
 func seconds(path string, v float64) template.HTML {
 	return derived(path, v, strconv.FormatFloat(v, 'f', -1, 64))

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"encoding/json"
 	"math"
 	"net/http"
 	"time"
@@ -43,7 +45,7 @@ type olderTier struct {
 	Guard     *olderGuard    `json:"quota_guard,omitempty"`
 	RateLimit olderRateLimit `json:"rate_limit"`
 
-	Diagnostics struct{} `json:"diagnostics"` // of sign-ins, which this version does not have
+	Diagnostics map[string]json.RawMessage `json:"diagnostics"` // of accounts, by key
 }
 
 func (x *Web) status(w http.ResponseWriter, _ *http.Request) error {
@@ -51,15 +53,22 @@ func (x *Web) status(w http.ResponseWriter, _ *http.Request) error {
 	out := struct {
 		Tiers []olderTier `json:"tiers"`
 	}{[]olderTier{}}
+	diagnoses := x.accounts.Diagnoses("")
 	for _, t := range v.Tiers {
-		out.Tiers = append(out.Tiers, olderTierOf(v.Now, t))
+		tier := olderTierOf(v.Now, t)
+		for _, k := range t.Keys {
+			if d, ok := diagnoses[k.ID]; ok {
+				tier.Diagnostics[k.ID] = d
+			}
+		}
+		out.Tiers = append(out.Tiers, tier)
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
 }
 
 func olderTierOf(now time.Time, t pool.TierView) olderTier {
-	out := olderTier{Name: t.Name, RateLimit: olderRateLimitOf(now, t.Keys)}
+	out := olderTier{Name: t.Name, RateLimit: olderRateLimitOf(now, t.Keys), Diagnostics: map[string]json.RawMessage{}}
 	if b := t.Breaker; b != nil {
 		out.Breaker = &olderBreaker{State: b.State, Failures: b.Failures, Successes: b.Successes, RecoverySeconds: b.Recovery.Seconds()}
 	}
@@ -97,14 +106,70 @@ func olderRateLimitOf(now time.Time, keys []pool.KeyView) olderRateLimit {
 
 func tenth(v float64) float64 { return math.Round(10*v) / 10 }
 
-// noCopilot answers for a provider that this version does not have.
-func (x *Web) noCopilot(http.ResponseWriter, *http.Request) error {
+// Accounts are the accounts at providers that people sign in to.
+type Accounts interface {
+	// SignIns are the logins of the configuration, by name.
+	SignIns() map[string]SignIn
+	// SignIn begins one, unless it has begun. The error says which ones there are.
+	SignIn(name string) error
+	// Diagnoses say how the accounts of a provider stand, by key; "" = of all.
+	Diagnoses(provider string) map[string]json.RawMessage
+	// Models asks for the models of each Copilot account, by key.
+	Models(ctx context.Context) map[string]AccountModels
+}
+
+// SignIn is a login that was asked for here.
+type SignIn struct {
+	State        string   `json:"state"` // idle, pending, completed, failed
+	Error        string   `json:"error,omitempty"`
+	CompletedAgo *float64 `json:"completed_ago_seconds,omitempty"`
+	// Where a person goes, while it is pending.
+	UserCode        string `json:"user_code,omitempty"`
+	VerificationURI string `json:"verification_uri,omitempty"`
+	AuthorizeURL    string `json:"authorize_url,omitempty"`
+}
+
+// AccountModels are the models of an account. Status is 502 where the list cannot be had, 503 where there is no token for it.
+type AccountModels struct {
+	Status int             `json:"status"`
+	Models json.RawMessage `json:"models,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+func noCopilot() error {
 	return &Error{http.StatusNotFound, "not_found", "no copilot key is configured"}
+}
+
+func (x *Web) copilotDiagnostics(w http.ResponseWriter, _ *http.Request) error {
+	keys := x.accounts.Diagnoses("copilot")
+	if len(keys) == 0 {
+		return noCopilot()
+	}
+	writeJSON(w, http.StatusOK, struct {
+		Keys map[string]json.RawMessage `json:"keys"`
+	}{keys})
+	return nil
+}
+
+// copilotModels is good where one account is; else it is the least hopeless of them.
+func (x *Web) copilotModels(w http.ResponseWriter, r *http.Request) error {
+	keys := x.accounts.Models(r.Context())
+	if len(keys) == 0 {
+		return noCopilot()
+	}
+	status := http.StatusServiceUnavailable
+	for _, m := range keys {
+		status = min(status, m.Status)
+	}
+	writeJSON(w, status, struct {
+		Keys map[string]AccountModels `json:"keys"`
+	}{keys})
+	return nil
 }
 
 func (x *Web) reauthStatus(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, http.StatusOK, struct {
-		Providers struct{} `json:"providers"`
-	}{})
+		Providers map[string]SignIn `json:"providers"`
+	}{x.accounts.SignIns()})
 	return nil
 }

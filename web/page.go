@@ -80,9 +80,12 @@ func newPages() pages {
 // functions are what the templates of one language call.
 func functions(tr *translator) template.FuncMap {
 	return template.FuncMap{
-		"t": tr.text, "th": tr.html, "at": at, "n": number, "grouped": grouped, "ratio": ratio, "seconds": seconds, "cells": cells, "word": tr.word, "tone": tone,
+		"t": tr.text, "th": tr.html, "at": at, "n": number, "grouped": grouped, "ratio": ratio, "amount": amount, "seconds": seconds, "cells": cells, "word": tr.word, "tone": tone,
 		"windows": windowRows, "percent": func(v *float64) string { return percent(*v) }, "inc": func(i int) int { return i + 1 },
 		"stamp": func(v time.Time) string { return v.Format(time.RFC3339Nano) },
+		"ago": func(now, v time.Time) template.HTML {
+			return template.HTML(remaining(tr.phrases["day"].in(tr.lang), v, now))
+		},
 		"left":  func(now, v time.Time) string { return remaining(tr.phrases["day"].in(tr.lang), now, v) },
 		"mark":  func(path, kind, word string) marked { return marked{path, kind, word} },
 		"time":  func(path string, now, v time.Time) template.HTML { return timeElement(tr.lang, path, now, v) },

@@ -43,15 +43,33 @@ func states() []pool.KeyView {
 	return append(out,
 		pool.KeyView{Enabled: true, State: "ready"},
 		pool.KeyView{Enabled: true, State: "ready", Today: pool.Limit{Of: 100, Used: 85}, Models: []pool.ModelView{{Model: "claude-opus-5-5", Reason: "overload", Until: noon().Add(50 * time.Hour)}}},
+		pool.KeyView{Enabled: true, State: "ready", Models: []pool.ModelView{{Model: "claude-opus-5-5", Family: "opus", Reason: "rate_limit", Until: noon().Add(time.Hour)}}},
 		pool.KeyView{Enabled: true, State: "day_limit", Today: pool.Limit{Of: 100, Used: 250}, Until: noon().Add(12 * time.Hour)},
 		pool.KeyView{Enabled: true, State: "month_limit", Month: pool.Limit{Of: 100, Used: 100}},
-		pool.KeyView{Enabled: true, State: "busy", InFlight: 4},
+		pool.KeyView{Enabled: true, State: "busy", InFlight: 4, Seen: told()},
 		pool.KeyView{State: "disabled", Reason: "switched off in the configuration"},
 		pool.KeyView{State: "disabled", Reason: "switched off by the operator"},
 		pool.KeyView{State: "disabled", Reason: "environment variable KEY_7 is not set"},
 		pool.KeyView{State: "disabled", Reason: "environment variable KEY_7 is empty"},
 		pool.KeyView{State: "disabled", Reason: "api_key is empty"},
 	)
+}
+
+// told are limits of providers in all forms.
+func told() []pool.Seen {
+	of := func(v float64) *float64 { return &v }
+	out := []pool.Seen{
+		{Name: "5h", UsedPercent: of(42.5), Status: "allowed", Reset: noon().Add(time.Hour)},
+		{Name: "7d", UsedPercent: of(100), Status: "rejected", Reset: noon().Add(-time.Hour)},
+		{Name: "7d_oi", UsedPercent: of(0), Status: "allowed_warning"},
+		{Name: "requests", Limit: of(1000), Remaining: of(0), Reset: noon().Add(50 * time.Hour)},
+		{Name: "tokens", Remaining: of(1234567)}, {Name: "input-tokens", Limit: of(2.5)},
+		{Name: "another"},
+	}
+	for i := range out {
+		out[i].At = noon().Add(-time.Duration(i) * time.Minute)
+	}
+	return out
 }
 
 // forty is a pool of 40 keys in 4 tiers, in all states.
@@ -154,10 +172,11 @@ func TestSEC014PagesAreEscapedAndSelfContained(t *testing.T) {
 		f := forty()
 		f.totals.Models[0].Model = name
 		f.pool.Tiers[0].Name, f.pool.Tiers[0].Keys[0].ID, f.pool.Tiers[0].Keys[0].Provider, f.pool.Tiers[0].Keys[0].Reason = name, name, name, name
-		f.pool.Tiers[0].Keys[0].Models = []pool.ModelView{{Model: name, Reason: name}}
+		f.pool.Tiers[0].Keys[0].Models = []pool.ModelView{{Model: name, Family: name, Reason: name}}
+		f.pool.Tiers[0].Keys[0].Seen = []pool.Seen{{Name: name, Status: name}}
 		f.keys[name+"gone"], f.users[name+"gone"] = stats.Windows[stats.Figures]{}, stats.Windows[stats.Figures]{}
 		f.callers = append(f.callers, auth.RequestKey{Code: name, Group: name})
-		for path, least := range map[string]int{"/stats": 2, "/stats/pool": 8, "/stats/pool/usage": 6, "/stats/request-keys": 6} {
+		for path, least := range map[string]int{"/stats": 2, "/stats/pool": 14, "/stats/pool/usage": 6, "/stats/request-keys": 6} {
 			body := f.ask(t, "GET", path).Body.String()
 			if n := strings.Count(html.UnescapeString(body), name); n < least {
 				t.Errorf("%s shows %q %d times, want %d", path, name, n, least)
@@ -200,6 +219,33 @@ func TestPageShowsTheFigures(t *testing.T) {
 	}
 	if body := forty().ask(t, "GET", "/stats/pool").Body.String(); strings.Count(body, `aria-current="step"`) != 1 || !strings.Contains(body, `<li class="tier open" aria-current="step">`) || !strings.Contains(body, "New requests go here") {
 		t.Error("the tier that serves is not marked")
+	}
+}
+
+// What providers told of their limits, and how long ago, in both languages.
+func TestPageShowsTheLimitsOfProviders(t *testing.T) {
+	f := one()
+	f.pool.Tiers[0].Keys[0].Seen = told()
+	squeeze := func(lang string) string {
+		return strings.Join(strings.Fields(html.UnescapeString(regexp.MustCompile(`(?s)<[^>]*>`).ReplaceAllString(f.ask(t, "GET", "/stats/pool?lang="+lang).Body.String(), ""))), " ")
+	}
+	for lang, wants := range map[string][]string{
+		"en": {
+			"Limits, as the provider told them: 5 hours: allowed 42.5% used reset at 13:00:00 1:00:00 told at 12:00:00, 0:00:00 ago",
+			"7 days: used up 100% used reset at 11:00:00 told at 11:59:00, 0:01:00 ago", "7 days, oi: nearly used up 0% used told at 11:58:00",
+			"requests: 0 of 1,000 left reset at 6 Mar 14:00:00 2 d 2:00:00 told at 11:57:00, 0:03:00 ago", "tokens: 1,234,567 left told at", "input tokens: limit 2.5 told at", "another: told at",
+		},
+		"zh": {"提供商告知的限额： 5 小时：允许 已用 42.5% 重置时间 13:00:00 1:00:00 告知时间 12:00:00，距今 0:00:00", "7 天（oi）：即将用尽", "请求：剩余 0 / 1,000"},
+	} {
+		text := squeeze(lang)
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in %s", lang, want, text)
+			}
+		}
+	}
+	if strings.Contains(one().ask(t, "GET", "/stats/pool").Body.String(), "as the provider") {
+		t.Error("limits of a key whose provider told none")
 	}
 }
 

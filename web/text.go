@@ -119,6 +119,13 @@ func phrases() map[string]phrase {
 		"provider":       {"Provider", "提供商"},
 		"group":          {"Group", "分组"},
 		"percent.of":     {"%: % used", "%：已用 %"},
+		"family":         {"and all others of the family", "及同系列模型"},
+		"told":           {"Limits, as the provider told them:", "提供商告知的限额："},
+		"told.used":      {"%% used", "已用 %%"},
+		"told.of":        {"% of % left", "剩余 % / %"},
+		"told.limit":     {"limit %", "限额 %"},
+		"told.reset":     {"reset at %", "重置时间 %"},
+		"told.at":        {"told at %, % ago", "告知时间 %，距今 %"},
 	}
 }
 
@@ -149,6 +156,18 @@ func words() map[string]phrase {
 		"reason:api_key is empty":                  {"api_key is empty", "api_key 为空"},
 		"reason:environment variable % is not set": {"environment variable % is not set", "环境变量 % 未设置"},
 		"reason:environment variable % is empty":   {"environment variable % is empty", "环境变量 % 为空"},
+
+		"told:allowed": {"allowed", "允许"}, "told:allowed_warning": {"nearly used up", "即将用尽"}, "told:rejected": {"used up", "已用尽"},
+
+		"window:5h": {"5 hours", "5 小时"}, "window:7d": {"7 days", "7 天"}, "window:7d_%": {"7 days, %", "7 天（%）"},
+		"window:unified": {"subscription", "订阅"}, "window:overage": {"overage", "超额用量"},
+		"window:codex-primary": {"Codex, first window", "Codex 第一窗口"}, "window:codex-secondary": {"Codex, second window", "Codex 第二窗口"},
+		"window:requests": {"requests", "请求"}, "window:tokens": {"tokens", "词元"}, "window:rate": {"rate", "速率"}, "window:quota": {"quota", "配额"},
+		"window:input-tokens": {"input tokens", "输入词元"}, "window:output-tokens": {"output tokens", "输出词元"},
+		"window:priority-input-tokens": {"input tokens, priority", "输入词元（优先）"}, "window:priority-output-tokens": {"output tokens, priority", "输出词元（优先）"},
+		"window:requests-per-day": {"requests per day", "每日请求"}, "window:requests-per-minute": {"requests per minute", "每分钟请求"},
+		"window:tokens-per-day": {"tokens per day", "每日词元"}, "window:tokens-per-minute": {"tokens per minute", "每分钟词元"},
+		"window:input-tokens-per-day": {"input tokens per day", "每日输入词元"}, "window:input-tokens-per-minute": {"input tokens per minute", "每分钟输入词元"},
 
 		"name:(anonymous)": {"(no request key)", "（无请求密钥）"}, "name:(other)": {"(other)", "（其他）"}, "name:(none)": {"(no key)", "（无密钥）"},
 	}
@@ -217,11 +236,11 @@ func (t *translator) word(kind, word string) string {
 // tone is how good a state is: good, warn, bad or idle. It only colours what a word says.
 func tone(kind, word string) string {
 	switch kind + ":" + word {
-	case "limit:healthy", "tier:open", "breaker:closed", "guard:within", "key:ready":
+	case "limit:healthy", "tier:open", "breaker:closed", "guard:within", "key:ready", "told:allowed":
 		return "good"
-	case "limit:tight", "breaker:half_open", "key:cooling", "key:busy":
+	case "limit:tight", "breaker:half_open", "key:cooling", "key:busy", "told:allowed_warning":
 		return "warn"
-	case "limit:exhausted", "tier:refusing", "breaker:open", "guard:exceeded", "key:day_limit", "key:month_limit":
+	case "limit:exhausted", "tier:refusing", "breaker:open", "guard:exceeded", "key:day_limit", "key:month_limit", "told:rejected":
 		return "bad"
 	}
 	return "idle"

@@ -30,16 +30,17 @@ type Stats interface {
 
 // Web serves the pages and their JSON.
 type Web struct {
-	pool    Pool
-	stats   Stats
-	callers []auth.RequestKey
-	now     func() time.Time
-	pages   pages
+	pool     Pool
+	stats    Stats
+	accounts Accounts
+	callers  []auth.RequestKey
+	now      func() time.Time
+	pages    pages
 }
 
 // New returns the watchers' endpoints.
-func New(p Pool, s Stats, callers []auth.RequestKey, now func() time.Time) *Web {
-	return &Web{pool: p, stats: s, callers: callers, now: now, pages: newPages()}
+func New(p Pool, s Stats, accounts Accounts, callers []auth.RequestKey, now func() time.Time) *Web {
+	return &Web{pool: p, stats: s, accounts: accounts, callers: callers, now: now, pages: newPages()}
 }
 
 // Route is one watchers' endpoint.
@@ -68,8 +69,8 @@ func Routes() []Route {
 		{Path: "/readyz", Health: true, handle: (*Web).readyz},
 		{Path: "/health", Public: true, Health: true, handle: (*Web).health},
 		{Path: "/api/status", handle: (*Web).status},
-		{Path: "/api/copilot/diagnostics", handle: (*Web).noCopilot},
-		{Path: "/api/copilot/models", handle: (*Web).noCopilot},
+		{Path: "/api/copilot/diagnostics", handle: (*Web).copilotDiagnostics},
+		{Path: "/api/copilot/models", handle: (*Web).copilotModels},
 		{Path: "/api/reauth/status", handle: (*Web).reauthStatus},
 	}
 }

@@ -22,6 +22,8 @@ type fixture struct {
 	keys    map[string]stats.Windows[stats.Figures]
 	users   map[string]stats.Windows[stats.Figures]
 	callers []auth.RequestKey
+
+	accounts accounts
 }
 
 func (f *fixture) View() pool.View { return f.pool }
@@ -70,7 +72,7 @@ func small() *fixture {
 // ask sends a request to the fixture; more are header lines.
 func (f *fixture) ask(t *testing.T, method, url string, more ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	x := New(f, f, f.callers, noon)
+	x := New(f, f, f.accounts, f.callers, noon)
 	r := httptest.NewRequest(method, url, nil)
 	for _, line := range more {
 		name, value, _ := strings.Cut(line, ": ")

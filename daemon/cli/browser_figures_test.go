@@ -188,6 +188,8 @@ func unshown(path string, value any, oneDay bool) bool {
 		return oneDay
 	case strings.Contains(path, ".protocols."), last == "enabled": // state says the latter
 		return true
+	case last == "age_seconds": // goes on meanwhile; seen is shown
+		return true
 	case last == "state" && value == "healthy": // of a key's limit: only what is not gets a word
 		return strings.Contains(path, ".keys.")
 	case last == "week_used", last == "week_budget", last == "budget": // 0 = none

@@ -31,20 +31,23 @@ answers, and when a key fails the next one does.
 
 Usage: coding-proxy [command] [flags]
 
-  serve     run in the foreground (the default)
-  start     run in the background
-  stop      end what runs in the background, after the requests in flight
-  restart   stop and start, if the configuration is good
-  status    is it running, where, and how are its tiers and keys
-  check     say everything that is wrong with the configuration; --live tries each key
-  route     say where a request would go, without sending it
-  reload    read the configuration again
-  reset     forget cooldowns, breakers and quota guards: of all, or of one KEY or TIER
-  enable    use a KEY again
-  disable   use a KEY no more, until the next reload
-  demo      show it at work with simulated providers: no key, no network
-  version   print the version
-  help      print this text
+  serve        run in the foreground (the default)
+  start        run in the background
+  stop         end what runs in the background, after the requests in flight
+  restart      stop and start, if the configuration is good
+  status       is it running, where, and how are its tiers and keys
+  check        say everything that is wrong with the configuration; --live tries each key
+  route        say where a request would go, without sending it
+  login        sign in to a provider, as an entry NAME of the configuration's oauth section
+  logout       delete what a login has obtained
+  credentials  say what is signed in, and until when
+  reload       read the configuration again
+  reset        forget cooldowns, breakers and quota guards: of all, or of one KEY or TIER
+  enable       use a KEY again
+  disable      use a KEY no more, until the next reload
+  demo         show it at work with simulated providers: no key, no network
+  version      print the version
+  help         print this text
 
 Each command explains its flags with -h.
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 not running.
@@ -61,6 +64,7 @@ func commands() []command {
 		{"serve", serve},
 		{"start", start}, {"stop", stop}, {"restart", restart}, {"status", status},
 		{"check", check}, {"route", route},
+		{"login", login}, {"logout", logout}, {"credentials", credentials},
 		{"reload", reload}, {"reset", reset}, {"enable", enable}, {"disable", disable},
 		{"demo", runDemo}, {"version", version}, {"help", help},
 	}

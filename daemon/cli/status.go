@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -223,9 +224,46 @@ type poolReport struct {
 		Keys []struct {
 			ID string
 			gateReport
+			Limits []limitReport `json:"upstream_limits"`
 		}
 	}
 }
+
+// limitReport is a limit of the provider as it was last told.
+type limitReport struct {
+	Name        string
+	Limit       *float64
+	Remaining   *float64
+	UsedPercent *float64 `json:"used_percent"`
+	Status      *string
+	Reset       *time.Time
+	Age         int64 `json:"age_seconds"`
+}
+
+func (l limitReport) String() string {
+	var told []string
+	if l.Status != nil {
+		told = append(told, *l.Status)
+	}
+	if l.UsedPercent != nil {
+		told = append(told, plain(*l.UsedPercent)+"% used")
+	}
+	switch {
+	case l.Remaining != nil && l.Limit != nil:
+		told = append(told, plain(*l.Remaining)+" of "+plain(*l.Limit)+" left")
+	case l.Remaining != nil:
+		told = append(told, plain(*l.Remaining)+" left")
+	case l.Limit != nil:
+		told = append(told, "limit "+plain(*l.Limit))
+	}
+	if l.Reset != nil {
+		told = append(told, "reset at "+moment(*l.Reset))
+	}
+	return fmt.Sprintf("%s (told %v ago)", strings.Join(told, ", "), time.Duration(l.Age)*time.Second)
+}
+
+// plain writes a figure without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 type gateReport struct {
 	State  string
@@ -255,6 +293,9 @@ func (r *statusReport) printPool(w io.Writer) {
 		fmt.Fprintf(t, "  %s\t%v\n", cmp.Or(tier.Name, "(keys without a tier)"), tier.gateReport)
 		for _, k := range tier.Keys {
 			fmt.Fprintf(t, "    %s\t%v\n", k.ID, k.gateReport)
+			for _, l := range k.Limits {
+				fmt.Fprintf(t, "      %s\t%v\n", l.Name, l)
+			}
 		}
 	}
 	_ = t.Flush()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,10 +179,22 @@ func (c *chain) tiers() (tiers, keys *node) {
 		key.take(primary, "base_url")
 		tiers.items, keys.items = append(tiers.items, tier), append(keys.items, key)
 	}
-	for _, name := range []string{"copilot", "antigravity"} {
-		n := c.section(name)
-		if c.enabled(n, name, false, memberNames(n)...) {
-			c.d.problem(n.at, name, "this provider is not supported by this version")
+	for name, fields := range c.signedIn() {
+		if n := c.section(name); c.enabled(n, name, false, memberNames(n)...) { // it has members that mean nothing today
+			tier := object(n.at, "name", textNode(n.at, name))
+			if b := c.section(name + "_circuit_breaker"); b != nil {
+				tier.add(b.at, "circuit_breaker", b)
+			} else {
+				tier.add(n.at, "circuit_breaker", &node{at: n.at, kind: kindObject})
+			}
+			if g := c.guard(name + "_quota_guard"); g != nil {
+				tier.add(g.at, "quota_guard", g)
+			}
+			key := object(n.at, "id", textNode(n.at, name), "tier", textNode(n.at, name), "provider", textNode(n.at, name))
+			for _, f := range fields {
+				key.takeAs(n, f[0], f[1])
+			}
+			tiers.items, keys.items = append(tiers.items, tier), append(keys.items, key)
 		}
 	}
 	fallback := c.section("fallback", "zhipu")
@@ -197,6 +210,16 @@ func (c *chain) tiers() (tiers, keys *node) {
 		keys.items = append(keys.items, key)
 	}
 	return tiers, keys
+}
+
+// signedIn yields the sections of providers with a sign-in of their own, in the order of the chain: their fields' names, then
+// and now.
+func (c *chain) signedIn() iter.Seq2[string, [][2]string] {
+	return func(yield func(string, [][2]string) bool) {
+		_ = yield("copilot", [][2]string{{"github_token", "github_token"}, {"token_url", "token_url"}, {"account_type", "account_type"}, {"base_url", "base_url"}}) &&
+			yield("antigravity", [][2]string{{"client_id", "client_id"}, {"client_secret", "client_secret"}, {"refresh_token", "refresh_token"},
+				{"base_url", "base_url"}, {"model_endpoint", "model_endpoint"}, {"project_id", "project"}})
+	}
 }
 
 // guard returns a quota guard that is on.
@@ -284,6 +307,15 @@ func (n *node) take(from *node, name string) {
 	for _, m := range from.members {
 		if m.name == name {
 			n.members = append(n.members, m)
+		}
+	}
+}
+
+// takeAs takes a member of another object under today's name, unless it says nothing.
+func (n *node) takeAs(from *node, then, now string) {
+	for _, m := range from.members {
+		if m.name == then && m.value.kind != kindNull && (m.value.kind != kindString || m.value.text != "") {
+			n.add(m.at, now, m.value)
 		}
 	}
 }

@@ -45,6 +45,22 @@ func TestChainForm(t *testing.T) {
 				equal(t, model, got, want)
 			}
 		}},
+		{"all four", `{"copilot": {"enabled": true, "github_token": "${ZHIPU_API_KEY}", "account_type": "business", "base_url": "", "timeout_ms": 1000, "models_cache_ttl_seconds": 5},
+			"antigravity": {"enabled": true, "client_id": "C", "client_secret": "S3CR3T-s", "refresh_token": "S3CR3T-r", "base_url": "https://generativelanguage.googleapis.com/v1beta",
+				"model_endpoint": "models/m", "project_id": "p"},
+			"copilot_quota_guard": {"enabled": true, "token_budget": 7}, "antigravity_circuit_breaker": {"failure_threshold": 9},
+			"fallback": {"api_key": "${ZHIPU_API_KEY}"}}`, func(t *testing.T, c *Config) {
+			var order []string
+			for _, tier := range c.Pool.Tiers {
+				order = append(order, tier.Name)
+			}
+			equal(t, "order", order, []string{"anthropic", "copilot", "antigravity", "zhipu"})
+			equal(t, "guard", c.Pool.Tiers[1].Guard.Budget, 7)
+			equal(t, "breaker", c.Pool.Tiers[2].Breaker.FailureThreshold, 9)
+			hub, google := c.Upstreams["copilot"], c.Upstreams["antigravity"]
+			equal(t, "copilot", []any{hub.Provider, hub.APIKey.Reveal(), hub.Copilot.AccountType, hub.Copilot.BaseURL == nil}, []any{"copilot", "S3CR3T-z", "business", true})
+			equal(t, "antigravity", []any{google.APIKey.Reveal(), google.Antigravity.Project, google.Antigravity.ModelEndpoint, google.Antigravity.BaseURL.Path}, []any{"S3CR3T-r", "p", "models/m", "/v1beta"})
+		}},
 		{"the least", `{"fallback": {"api_key": "${ZHIPU_API_KEY}"}}`, func(t *testing.T, c *Config) {
 			equal(t, "breaker", *c.Pool.Tiers[0].Breaker, pool.DefaultBreaker())
 			equal(t, "guard", c.Pool.Tiers[0].Guard, nil)
@@ -88,7 +104,7 @@ func TestChainFormFaults(t *testing.T) {
 		name, file string
 		want       []string
 	}{
-		{"copilot", "{\"copilot\": {\"enabled\": true},\n\"fallback\": {\"api_key\": \"S3CR3T\"}}", []string{"1:13: copilot: this provider is not supported by this version"}},
+		{"copilot", "{\"copilot\": {\"enabled\": true},\n\"fallback\": {\"api_key\": \"S3CR3T\"}}", []string{"1:13: pool.keys[1]: `github_token` is required, or `credential`: \"oauth:\" and the name of a login"}},
 		{"mixed", "{\"pool\": {\"keys\": [{\"id\": \"a\", \"provider\": \"anthropic\", \"api_key\": \"S3CR3T\"}]},\n\"fallback\": {}}", []string{
 			"2:1: fallback: older form, cannot stand beside `pool`: write a tier and a key there"}},
 		{"two names", `{"fallback": {"api_key": "S3CR3T"}, "zhipu": {"api_key": "S3CR3T"}}`, []string{"1:46: zhipu: is another name of `fallback`, which is there too"}},

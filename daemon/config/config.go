@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coding-proxy/auth"
+	"coding-proxy/auth/oauth"
 	"coding-proxy/pool"
 	"coding-proxy/proxy"
 	"coding-proxy/proxy/upstream"
@@ -27,6 +28,7 @@ type Config struct {
 	Auth      auth.Options
 	Pool      pool.Options
 	Upstreams map[string]upstream.Options // by key id
+	Logins    map[string]oauth.Client     // by name
 	Proxy     proxy.Options
 	Stats     stats.Options
 	Web       web.Options

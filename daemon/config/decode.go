@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"coding-proxy/auth/oauth"
 )
 
 // value is a node and where it stands. The zero value stands nowhere: nothing was given.
@@ -52,8 +54,9 @@ type decoder struct {
 	problems []Problem
 	warnings []Problem
 	missing  []*missing
-	named    map[string]bool  // variables that the file names
-	seen     map[string]value // by path
+	named    map[string]bool         // variables that the file names
+	seen     map[string]value        // by path
+	logins   map[string]oauth.Client // of `oauth`, once all is read
 }
 
 // field is a name that an object may have. The tables of fields are the format of the file.

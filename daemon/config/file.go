@@ -48,11 +48,13 @@ func rootFields(c *Config, f *file) []field {
 		{"timeouts", section(timeoutFields(&c.Proxy.Timeouts))},
 		{"limits", section(limitFields(&c.Proxy.Limits))},
 		{"answer_probes", boolean(&c.Proxy.AnswerProbes)},
-		{"count_tokens", counting},
+		{"count_tokens", counting(&c.Proxy.CountUpstream)},
+		{"mcp", mcpServers(&c.Proxy)},
 		{"stats", section(statsFields(&c.Stats))},
 		{"log", section(logFields(&c.Log))},
+		{"oauth", logins(c)},
 		{"upstreams", list(eachUpstream(f))},
-	}, later("mcp", "oauth", "pricing", "metrics")...)
+	}, later("pricing", "metrics")...)
 }
 
 func serverFields(s *Server) []field {
@@ -135,8 +137,7 @@ func keyFields(k *keyDraft) []field {
 		{"enabled", boolean(&k.enabled)},
 		{"drop_fields", texts(&k.way.DropFields, notEmpty)},
 		{"drop_betas", texts(&k.way.DropBetas, notEmpty)},
-	}, later("proxy_url", "github_token", "token_url", "account_type",
-		"client_id", "client_secret", "refresh_token", "project", "model_endpoint")...)
+	}, signInFields(&k.signIn)...)
 }
 
 func upstreamFields(k *keyDraft) []field {
@@ -197,10 +198,12 @@ func logFields(o *Log) []field {
 	}
 }
 
-// counting reads count_tokens, which has one supported value and so nothing to keep.
-func counting(d *decoder, v value) {
-	if s, ok := d.str(v); ok {
-		d.oneOf(s, []string{"local"}, []string{"upstream"})
+// counting reads count_tokens.
+func counting(upstream *bool) reader {
+	return func(d *decoder, v value) {
+		if s, ok := d.str(v); ok && d.oneOf(s, []string{"local", "upstream"}, nil) {
+			*upstream = s.text == "upstream"
+		}
 	}
 }
 

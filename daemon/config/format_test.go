@@ -26,7 +26,7 @@ func designTables() map[string]string {
 		"timeouts":                "connect_seconds first_byte_seconds first_byte_nonstream_seconds idle_seconds",
 		"limits":                  "max_body_bytes max_header_bytes max_in_flight",
 		"":                        "count_tokens answer_probes model_mapping server auth tiers pool failover timeouts limits mcp oauth pricing stats metrics log upstreams",
-		"mcp":                     "url api_key headers",
+		"mcp.any":                 "url api_key headers",
 		"oauth":                   "kind client_id client_secret device_code_url authorize_url token_url scopes",
 		"pricing[]":               "pattern input output cache_write cache_read",
 		"stats":                   "journal_days usage_days",
@@ -42,17 +42,16 @@ func designTables() map[string]string {
 // notYet are the fields of the design that this version refuses.
 func notYet() map[string]string {
 	return map[string]string{
-		"":                    "mcp oauth pricing metrics",
+		"":                    "pricing metrics",
 		"server":              "cors_origins trusted_proxies",
 		"auth":                "protect_pages allow_addresses deny_addresses",
 		"auth.request_keys[]": "requests_per_minute max_in_flight daily_limit_tokens monthly_limit_tokens daily_limit_usd addresses",
-		"pool.keys[]":         "proxy_url github_token token_url account_type client_id client_secret refresh_token project model_endpoint",
 	}
 }
 
 // sectionsOfLater stand below a field that is refused as a whole, so they have no table.
 func sectionsOfLater() []string {
-	return []string{"mcp", "oauth", "pricing[]", "metrics"}
+	return []string{"pricing[]", "metrics"}
 }
 
 func decodeTables() map[string][]field {
@@ -71,6 +70,8 @@ func decodeTables() map[string][]field {
 		"pool.count":              countFields(&c.Pool.Count),
 		"pool.keys[]":             keyFields(k),
 		"upstreams[]":             upstreamFields(k),
+		"mcp.any":                 mcpFields(&mcpDraft{}),
+		"oauth":                   loginFields(&loginDraft{}),
 		"failover":                failoverFields(&c.Proxy.Failover),
 		"timeouts":                timeoutFields(&c.Proxy.Timeouts),
 		"limits":                  limitFields(&c.Proxy.Limits),

@@ -26,6 +26,7 @@ type keyDraft struct {
 	missing            []*missing
 
 	// What becomes of it: the plain fields while it is read, the rest in finish.
+	signIn  signIn
 	rules   pool.Key
 	way     upstream.Options
 	keyless bool // its provider asks for no key
@@ -87,6 +88,7 @@ func modelTarget(name, s string) string {
 func (d *decoder) pool(c *Config, f *file) {
 	assumedProtocol := d.form(f)
 	c.Upstreams = make(map[string]upstream.Options)
+	d.logins = c.Logins
 	d.distinct(f.keys)
 	tiers := d.tiers(f)
 	for _, k := range f.keys {
@@ -142,7 +144,7 @@ func (d *decoder) form(f *file) (assumedProtocol string) {
 }
 
 func declaresProtocol(k *keyDraft) bool {
-	return k.protocol.given() || k.endpointsAt.given() || len(presets()[k.provider.text].endpoints) > 0
+	return k.signIn.used() || strings.HasPrefix(k.credential.text, accountPrefix) || k.protocol.given() || k.endpointsAt.given() || len(presets()[k.provider.text].endpoints) > 0
 }
 
 // distinct wants ids that differ, also as names of variables.
@@ -211,13 +213,15 @@ func (d *decoder) finish(k *keyDraft, assumedProtocol string) {
 	}
 	k.rules.ID, k.rules.Provider = k.id.text, k.provider.text
 	k.way.KeyID = k.id.text
-	if slices.Contains(laterProviders(), k.provider.text) && (assumedProtocol == "" || !k.baseURL.given()) { // a label in the older forms
-		d.fail(k.provider.value, "%q is not supported by this version", k.provider.text)
-		return // whatever else it lacks is that provider's
+	d.outbound(k)
+	if slices.Contains(signingIn(), k.provider.text) && (assumedProtocol == "" || !k.baseURL.given()) { // a label in the older forms
+		d.signsIn(k)
+	} else {
+		d.foreignFields(k)
+		d.address(k, assumedProtocol)
+		d.credential(k)
+		d.credentialHeader(k)
 	}
-	d.address(k, assumedProtocol)
-	d.credential(k)
-	d.credentialHeader(k)
 	d.headers(k)
 	d.disable(k)
 }
@@ -226,11 +230,16 @@ func (d *decoder) finish(k *keyDraft, assumedProtocol string) {
 func (d *decoder) credential(k *keyDraft) {
 	kind := "api_key"
 	if k.credential.given() {
-		if strings.HasPrefix(k.credential.text, "oauth:") {
-			d.fail(k.credential.value, `"oauth:NAME" is not supported by this version`)
+		if name, ok := strings.CutPrefix(k.credential.text, accountPrefix); ok {
+			d.account(k, name, googleLogin)
+			for _, s := range []str{k.apiKey, k.headerName, k.prefix} {
+				if s.given() {
+					d.fail(s.value, "must not be set: the key shows what the login obtained")
+				}
+			}
 			return
 		}
-		if !d.oneOf(k.credential, []string{kind, passthrough}, []string{"github_token"}) {
+		if !d.oneOf(k.credential, []string{kind, passthrough}, nil) {
 			return
 		}
 	}

@@ -54,9 +54,8 @@ func presets() map[string]preset {
 	}
 }
 
-// laterProviders are those of the design whose ways to sign in this version does not have. As mere labels they would
-// change their meaning one day.
-func laterProviders() []string { return []string{"copilot", "antigravity"} }
+// signingIn are the providers that need more than an address and a key.
+func signingIn() []string { return []string{upstream.Copilot, upstream.Antigravity} }
 
 // bringing names the providers that bring an address for a protocol, "" is any, as the end of a message.
 func bringing(protocol string) string {

@@ -28,7 +28,7 @@ func inAuth(fields string) string {
 
 func faults() []fault {
 	var all []fault
-	for _, group := range [][]fault{syntaxFaults(), shapeFaults(), valueFaults(), keyFaults(), endpointFaults(), poolFaults(), authFaults()} {
+	for _, group := range [][]fault{syntaxFaults(), shapeFaults(), valueFaults(), keyFaults(), endpointFaults(), poolFaults(), authFaults(), signInFaults()} {
 		all = append(all, group...)
 	}
 	return all
@@ -122,10 +122,10 @@ func shapeFaults() []fault {
 			"2:109: pool.keys[0]: must be an object, not a list",
 			"2:137: pool.rebalance_threshold: must be a number, not an object",
 		}},
-		{"not supported", `{"oauth": [{"S3CR3T": 1}], "server": {"cors_origins": []}, "mcp": {}}`, []string{
-			"1:2: oauth: `oauth` is not supported by this version",
+		{"not supported", `{"oauth": [{"S3CR3T": 1}], "server": {"cors_origins": []}, "pricing": {}}`, []string{
+			"1:11: oauth: must be an object, not a list",
 			"1:39: server.cors_origins: `cors_origins` is not supported by this version",
-			"1:60: mcp: `mcp` is not supported by this version",
+			"1:60: pricing: `pricing` is not supported by this version",
 		}},
 		{"escaped name", `{"\u0073tats": {"\n": 1}}`, []string{`1:17: stats["\n"]: unknown field`}},
 	}
@@ -179,9 +179,8 @@ func valueFaults() []fault {
 		{"choices", `{"log": {"level": "inof", "format": "JSON"}, "count_tokens": "locl"}`, []string{
 			`1:19: log.level: must be one of "debug", "info", "warn", "error"; did you mean "info"?`,
 			`1:37: log.format: must be one of "text", "json"`,
-			`1:62: count_tokens: must be one of "local"; did you mean "local"?`,
+			`1:62: count_tokens: must be one of "local", "upstream"; did you mean "local"?`,
 		}},
-		{"count_tokens upstream", `{"count_tokens": "upstream"}`, []string{`1:18: count_tokens: "upstream" is not supported by this version`}},
 	}
 }
 
@@ -223,11 +222,12 @@ func keyFaults() []fault {
 			`2:15: pool.keys[0].protocol: must be one of "anthropic", "openai-responses", "openai-chat", "gemini"; did you mean "openai-chat"?`}},
 		{"credential", inPool(`, "credential": "S3CR3T"`), []string{
 			`2:17: pool.keys[0].credential: must be one of "api_key", "passthrough"`}},
-		{"credential of later", inPool(`, "credential": "oauth:S3CR3T"`), []string{
-			`2:17: pool.keys[0].credential: "oauth:NAME" is not supported by this version`}},
+		{"a login that is not there", inPool(`, "credential": "oauth:S3CR3T"`), []string{
+			"1:68: pool.keys[0].api_key: must not be set: the key shows what the login obtained",
+			"2:17: pool.keys[0].credential: `oauth` has no login of this name"}},
 		{"github_token", inPool(`, "credential": "github_token", "github_token": "S3CR3T"`), []string{
-			`2:17: pool.keys[0].credential: "github_token" is not supported by this version`,
-			"2:33: pool.keys[0].github_token: `github_token` is not supported by this version"}},
+			`2:17: pool.keys[0].credential: must be one of "api_key", "passthrough"`,
+			"2:49: pool.keys[0].github_token: is for keys of provider copilot"}},
 		{"passthrough with a key", inPool(`, "credential": "passthrough", "key_header_name": "x-api-key", "key_prefix": ""`), []string{
 			"1:68: pool.keys[0].api_key: must not be set: a passthrough key sends the client's own credential",
 			"2:51: pool.keys[0].key_header_name: must not be set: a passthrough key sends the client's own credential",
@@ -304,10 +304,6 @@ func endpointFaults() []fault {
 			"2:38: pool.keys[0].headers.Authorization: must not be set: this header carries the key"}},
 		{"a header without a name where no key is sent", keyOnly(`"id": "a", "provider": "ollama", "headers": {"": "S3CR3T"}`), []string{
 			`2:46: pool.keys[0].headers[""]: must be a valid header name`}},
-		{"providers of later", keyOnly(`"id": "a", "provider": "copilot", "github_token": "S3CR3T"}, {"id": "b", "provider": "antigravity", "protocol": "gemini", "base_url": "https://a.example"`), []string{
-			`2:24: pool.keys[0].provider: "copilot" ` + later, "2:35: pool.keys[0].github_token: `github_token` " + later,
-			`2:86: pool.keys[1].provider: "antigravity" ` + later}},
-		{"a provider of later alone", keyOnly(`"id": "a", "provider": "copilot"`), []string{`2:24: pool.keys[0].provider: "copilot" ` + later}},
 		{"a key of a provider that asks for none", `{"pool": {"strategy": "fill-first", "keys": [
 {"id": "a", "provider": "ollama", "key_prefix": "Bearer "}, {"id": "b", "provider": "ollama", "credential": "api_key"}]}}`, []string{
 			"2:1: pool.keys[0]: `api_key` is required", "2:61: pool.keys[1]: `api_key` is required"}},

@@ -13,6 +13,8 @@ type Fault struct {
 	Reset   time.Duration // 0 = not stated
 	// KeyWide says that the provider names the exhausted window as the whole account's.
 	KeyWide bool
+	// FamilyWide says that it names the exhausted window as that of the model's family.
+	FamilyWide bool
 }
 
 // The kinds of faults (facts/protocols.md, 5.7): Anthropic's words for them.

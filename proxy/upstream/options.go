@@ -32,4 +32,32 @@ type Options struct {
 	Headers     map[string]auth.Secret // further headers; they replace the client's, anthropic-beta is merged
 	DropFields  []string               // top-level body fields that the provider refuses
 	DropBetas   []string               // anthropic-beta values that the provider refuses
+	Proxy       auth.Secret            // outbound proxy: a URL, which may hold a password, or "direct"; empty: the environment's
+
+	Provider    string         // Copilot or Antigravity; "" = an address and a key are enough
+	Account     string         // name of the login whose credential is shown; "" = APIKey is
+	TokenURL    *url.URL       // where a token is had for the credential; nil: the provider's own
+	Copilot     CopilotWay     // of that provider alone
+	Antigravity AntigravityWay // of that provider alone
+}
+
+// Providers that need more than an address and a key.
+const (
+	Copilot     = "copilot"
+	Antigravity = "antigravity"
+)
+
+// CopilotWay is what a key of GitHub Copilot has beside the others. APIKey is the GitHub token.
+type CopilotWay struct {
+	BaseURL     *url.URL // nil: the one that comes with the token
+	AccountType string   // e.g. "individual", "business"
+}
+
+// AntigravityWay is what a key of Google's Code Assist has beside the others. APIKey is the refresh token.
+type AntigravityWay struct {
+	BaseURL       *url.URL // nil: the known ones in turn; one that ends in /v1beta speaks plain Gemini
+	ClientID      string
+	ClientSecret  auth.Secret
+	Project       string // "" = it is asked for
+	ModelEndpoint string // the model where none is mapped, "" = the client's
 }

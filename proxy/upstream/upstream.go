@@ -7,14 +7,18 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"coding-proxy/auth"
 )
 
 // minSecret is the shortest credential that Mask looks for: shorter ones would hit ordinary text.
 const minSecret = 8
 
-// Upstream builds requests to one provider with one credential. It never changes.
+// Upstream builds requests to one provider with one credential. Only what a Kind keeps of its own changes.
 type Upstream struct {
 	opt        Options
+	kind       Kind       // nil: an address and a key are enough
+	shown      recent     // credentials that the kind has shown
 	endpoints  []Endpoint // in the order of Protocols, header names canonical
 	dropFields map[string]bool
 	dropBetas  map[string]bool
@@ -22,10 +26,12 @@ type Upstream struct {
 }
 
 // New returns the upstream of a key.
-func New(o Options) *Upstream {
-	u := &Upstream{opt: o, endpoints: canonical(o.Endpoints), dropFields: set(o.DropFields), dropBetas: set(o.DropBetas)}
-	if s := o.APIKey.Reveal(); len(s) >= minSecret {
-		u.secrets = append(u.secrets, []byte(s))
+func New(o Options, e Env) *Upstream {
+	u := &Upstream{kind: newKind(o, e), opt: o, endpoints: canonical(o.Endpoints), dropFields: set(o.DropFields), dropBetas: set(o.DropBetas)}
+	for _, s := range []auth.Secret{o.APIKey, o.Antigravity.ClientSecret} {
+		if s := s.Reveal(); len(s) >= minSecret {
+			u.secrets = append(u.secrets, []byte(s))
+		}
 	}
 	for name, v := range o.Headers {
 		if s := v.Reveal(); len(s) >= minSecret && holdsSecret(name) {
@@ -79,18 +85,25 @@ func (u *Upstream) Speaks(dialect string) bool {
 // Endpoint is where a client of a dialect is served: where that is spoken, else at the first one.
 // It is never nil, and not to be changed.
 func (u *Upstream) Endpoint(dialect string) *Endpoint {
-	for i := range u.endpoints {
-		if u.endpoints[i].Protocol == dialect {
-			return &u.endpoints[i]
+	return endpointFor(u.endpoints, dialect)
+}
+
+func endpointFor(endpoints []Endpoint, dialect string) *Endpoint {
+	for i := range endpoints {
+		if endpoints[i].Protocol == dialect {
+			return &endpoints[i]
 		}
 	}
-	return &u.endpoints[0]
+	return &endpoints[0]
 }
 
 // URL joins an endpoint's base URL with a request's escaped path and its query. A base that ends in a version, as those
 // of OpenAI's kind do, stands for the path's own, whichever that is.
 func (u *Upstream) URL(e *Endpoint, path, query string) *url.URL {
-	out := *e.BaseURL
+	out := url.URL{} // the kind knows the host
+	if e.BaseURL != nil {
+		out = *e.BaseURL
+	}
 	base := strings.TrimSuffix(out.EscapedPath(), "/")
 	if holdsVersion(base, e.Protocol == OpenAIChat || e.Protocol == OpenAIResponses) {
 		path = withoutVersion(path)
@@ -145,7 +158,7 @@ func (u *Upstream) SetHeaders(h http.Header, e *Endpoint) {
 		}
 		h.Set(name, v.Reveal())
 	}
-	if !u.opt.Passthrough && e.HeaderName != "" {
+	if !u.opt.Passthrough && e.HeaderName != "" && u.kind == nil {
 		h[e.HeaderName] = []string{e.HeaderPrefix + u.opt.APIKey.Reveal()}
 	}
 }
@@ -193,7 +206,7 @@ func betas(h http.Header) []string {
 
 // Mask replaces the key's secrets in text of the upstream by ***. What has none comes back as it is.
 func (u *Upstream) Mask(b []byte) []byte {
-	for _, s := range u.secrets {
+	for _, s := range u.hidden() {
 		if bytes.Contains(b, s) {
 			b = bytes.ReplaceAll(b, s, []byte("***"))
 		}
@@ -203,7 +216,7 @@ func (u *Upstream) Mask(b []byte) []byte {
 
 // MaskHeader does the same to header values in place.
 func (u *Upstream) MaskHeader(h http.Header) {
-	for _, s := range u.secrets {
+	for _, s := range u.hidden() {
 		text := string(s)
 		for name, values := range h {
 			for i, v := range values {

@@ -14,6 +14,9 @@ import (
 
 const key = "sk-upstream-0123456789"
 
+// build is New for providers that need no sign-in.
+func build(o Options) *Upstream { return New(o, Env{}) }
+
 func parse(t testing.TB, text string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -68,7 +71,7 @@ func TestURL(t *testing.T) {
 	} {
 		base := parse(t, tc.base)
 		before := *base
-		u := New(Options{Endpoints: []Endpoint{{Protocol: Anthropic, BaseURL: base}}})
+		u := build(Options{Endpoints: []Endpoint{{Protocol: Anthropic, BaseURL: base}}})
 		if got := u.URL(u.Endpoint(Anthropic), tc.path, tc.query).String(); got != tc.want {
 			t.Errorf("%s and %s: %s, want %s", tc.base, tc.path, got, tc.want)
 		}
@@ -154,7 +157,7 @@ func TestSetHeaders(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			before := tc.have.Clone()
 			h := maps.Clone(tc.have) // as failover.go does: the values are shared with the client's header
-			u := New(tc.opt)
+			u := build(tc.opt)
 			u.SetHeaders(h, u.Endpoint(Anthropic))
 			if got := headerText(h); got != tc.want {
 				t.Errorf("%s\nwant %s", got, tc.want)
@@ -186,7 +189,7 @@ func TestEndpoint(t *testing.T) {
 		for _, p := range tc.has {
 			o.Endpoints = append(o.Endpoints, Endpoint{Protocol: p, BaseURL: parse(t, "https://h/"+p), HeaderName: "x-" + p})
 		}
-		u := New(o)
+		u := build(o)
 		e := u.Endpoint(tc.client)
 		if e.Protocol != tc.want || u.URL(e, "/x", "").String() != "https://h/"+tc.want+"/x" {
 			t.Errorf("%v for a client of %q: %+v, want %s", tc.has, tc.client, e, tc.want)
@@ -208,7 +211,7 @@ func TestVersionInTheMiddle(t *testing.T) {
 		{OpenAIChat, "https://h/api", "https://h/api/v1/chat/completions"},
 		{Anthropic, "https://h/v1/x", "https://h/v1/x/v1/chat/completions"},
 	} {
-		u := New(Options{Endpoints: []Endpoint{{Protocol: tc[0], BaseURL: parse(t, tc[1])}}})
+		u := build(Options{Endpoints: []Endpoint{{Protocol: tc[0], BaseURL: parse(t, tc[1])}}})
 		if got := u.URL(u.Endpoint(tc[0]), "/v1/chat/completions", "").String(); got != tc[2] {
 			t.Errorf("%s of %s: %s", tc[0], tc[1], got)
 		}
@@ -217,7 +220,7 @@ func TestVersionInTheMiddle(t *testing.T) {
 
 // Each endpoint has its own header for the one key.
 func TestHeadersOfEndpoints(t *testing.T) {
-	u := New(Options{APIKey: auth.NewSecret(key), Headers: secrets("anthropic-beta", "c"), Endpoints: []Endpoint{
+	u := build(Options{APIKey: auth.NewSecret(key), Headers: secrets("anthropic-beta", "c"), Endpoints: []Endpoint{
 		{Protocol: OpenAIChat, HeaderName: "authorization", HeaderPrefix: "Bearer "},
 		{Protocol: Anthropic, HeaderName: "x-api-key"},
 	}})
@@ -234,11 +237,11 @@ func TestHeadersOfEndpoints(t *testing.T) {
 }
 
 func TestOptionsAreKept(t *testing.T) {
-	u := New(Options{Passthrough: true, DropFields: []string{"thinking", "metadata"}})
+	u := build(Options{Passthrough: true, DropFields: []string{"thinking", "metadata"}})
 	if !u.Passthrough() || !maps.Equal(u.DropFields(), map[string]bool{"thinking": true, "metadata": true}) {
 		t.Errorf("%v %v", u.Passthrough(), u.DropFields())
 	}
-	if u := New(Options{}); u.Passthrough() || u.DropFields() != nil {
+	if u := build(Options{}); u.Passthrough() || u.DropFields() != nil {
 		t.Errorf("%v %v", u.Passthrough(), u.DropFields())
 	}
 }
@@ -246,7 +249,7 @@ func TestOptionsAreKept(t *testing.T) {
 // What an upstream repeats of the key's secrets is masked, wherever it stands; everything else comes back as it is.
 func TestMask(t *testing.T) {
 	const team = "team-secret-987"
-	u := New(Options{APIKey: auth.NewSecret(key),
+	u := build(Options{APIKey: auth.NewSecret(key),
 		Headers: secrets("x-team-key", team, "anthropic-beta", "interleaved-thinking-2025-05-14", "user-agent", "coding-proxy/1")})
 	for _, tc := range []struct{ text, want string }{
 		{"", ""},
@@ -280,7 +283,7 @@ func TestMask(t *testing.T) {
 // A secret that begins like another is masked to its end.
 func TestMaskOfASecretThatHoldsAnother(t *testing.T) {
 	for range 20 { // the order of a map's keys must not matter
-		u := New(Options{APIKey: auth.NewSecret("sk-123456"), Headers: secrets("x-other", "sk-123456-and-the-rest", "x-third", "the-rest-of-it")})
+		u := build(Options{APIKey: auth.NewSecret("sk-123456"), Headers: secrets("x-other", "sk-123456-and-the-rest", "x-third", "the-rest-of-it")})
 		for _, text := range []string{"sk-123456-and-the-rest", "sk-123456"} {
 			if got := string(u.Mask([]byte("<" + text + ">"))); got != "<***>" {
 				t.Fatalf("%s: %s", text, got)
@@ -292,12 +295,12 @@ func TestMaskOfASecretThatHoldsAnother(t *testing.T) {
 // A short secret would hit ordinary text; an empty one would hit everything.
 func TestMaskLeavesShortSecretsAlone(t *testing.T) {
 	for _, secret := range []string{"", "k", "1234567"} {
-		u := New(Options{APIKey: auth.NewSecret(secret), Headers: secrets("x-team", secret)})
+		u := build(Options{APIKey: auth.NewSecret(secret), Headers: secrets("x-team", secret)})
 		if got := string(u.Mask([]byte("k 1234567"))); got != "k 1234567" {
 			t.Errorf("%q: %q", secret, got)
 		}
 	}
-	u := New(Options{APIKey: auth.NewSecret("12345678")})
+	u := build(Options{APIKey: auth.NewSecret("12345678")})
 	if got := string(u.Mask([]byte("12345678"))); got != "***" {
 		t.Errorf("eight characters: %q", got)
 	}
@@ -306,7 +309,7 @@ func TestMaskLeavesShortSecretsAlone(t *testing.T) {
 // Versions and other plain values that a configuration sends along are no secrets: an answer's text must not be
 // changed for them.
 func TestMaskLeavesPublicHeaderValuesAlone(t *testing.T) {
-	u := New(Options{APIKey: auth.NewSecret(key), Headers: secrets("anthropic-version", "2023-06-01", "content-type", "application/json", "accept", "text/event-stream")})
+	u := build(Options{APIKey: auth.NewSecret(key), Headers: secrets("anthropic-version", "2023-06-01", "content-type", "application/json", "accept", "text/event-stream")})
 	const text = `{"error":{"message":"anthropic-version 2023-06-01 takes application/json and text/event-stream"}}`
 	if got := string(u.Mask([]byte(text))); got != text {
 		t.Errorf("%s", got)
@@ -320,7 +323,7 @@ func TestMaskLeavesPublicHeaderValuesAlone(t *testing.T) {
 
 // FuzzMask: no secret is left in what was masked, and text without one is not changed.
 func FuzzMask(f *testing.F) {
-	u := New(Options{APIKey: auth.NewSecret(key)})
+	u := build(Options{APIKey: auth.NewSecret(key)})
 	for _, s := range []string{"", key, key + key, key[:5] + key + key[5:], "***"} {
 		f.Add([]byte(s))
 	}
@@ -352,7 +355,7 @@ func FuzzURL(f *testing.F) {
 			strings.HasSuffix(prefix, "/") || base.EscapedPath() != prefix {
 			return
 		}
-		u := New(Options{Endpoints: []Endpoint{{Protocol: Gemini, BaseURL: base}}})
+		u := build(Options{Endpoints: []Endpoint{{Protocol: Gemini, BaseURL: base}}})
 		got := u.URL(u.Endpoint(Gemini), path, "").EscapedPath()
 		rest, below := strings.CutPrefix(got, prefix)
 		if !below || !strings.HasSuffix(path, rest) || !strings.HasPrefix(rest, "/") {

@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"net/http"
+	"reflect"
+
+	"coding-proxy/daemon/config"
+	"coding-proxy/proxy/upstream"
+)
+
+// ways builds the upstreams of a configuration. Keys that are as they were keep theirs, and with it their tokens.
+func (d *Daemon) ways(cfg *config.Config) map[string]*upstream.Upstream {
+	env := upstream.Env{
+		Transport: func(outbound string) http.RoundTripper { return d.server.proxy.Transport(outbound) },
+		Accounts:  d.accounts, Now: d.now, Version: Version(),
+	}
+	ups := upstreams(cfg, env)
+	before := d.cfg.Load()
+	for id, u := range d.upstreams {
+		if ups[id] != nil && reflect.DeepEqual(before.Upstreams[id], cfg.Upstreams[id]) {
+			ups[id] = u
+		}
+	}
+	d.upstreams = ups
+	return ups
+}
+
+func upstreams(cfg *config.Config, env upstream.Env) map[string]*upstream.Upstream {
+	ups := make(map[string]*upstream.Upstream, len(cfg.Upstreams))
+	for id, o := range cfg.Upstreams {
+		ups[id] = upstream.New(o, env)
+	}
+	return ups
+}

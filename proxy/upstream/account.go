@@ -1,0 +1,53 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"coding-proxy/auth/oauth"
+	"coding-proxy/proxy/ir"
+)
+
+// account is the Kind of keys that show what a login obtained at the addresses of the key.
+type account struct {
+	tokens    *oauth.Source
+	endpoints []Endpoint
+}
+
+// Choose takes the client's own dialect where it is spoken.
+func (a *account) Choose(_ context.Context, dialect, model string) (protocol, name string, f *ir.Fault) {
+	return endpointFor(a.endpoints, dialect).Protocol, model, nil
+}
+
+func (a *account) Sign(req *http.Request, _ int) *ir.Fault {
+	token, err := a.tokens.Token(req.Context())
+	if err != nil {
+		return noToken(err)
+	}
+	req.Header["Authorization"] = []string{"Bearer " + token.Access.Reveal()}
+	return nil
+}
+
+// Again drops a token that was refused, once.
+func (a *account) Again(req *http.Request, try int, f *ir.Fault) bool {
+	if f.Status != http.StatusUnauthorized || try > 0 {
+		return false
+	}
+	a.tokens.Refused(req.Header.Get("Authorization"))
+	return true
+}
+
+func (a *account) Open(*http.Response) {}
+
+// noToken is the fault of a key for which there is no token.
+func noToken(err error) *ir.Fault {
+	var e *oauth.Error
+	switch {
+	case !errors.As(err, &e):
+		return &ir.Fault{Status: http.StatusServiceUnavailable, Kind: ir.KindAPI, Type: oauth.ReasonTemporary, Message: "no token could be had"}
+	case e.Final:
+		return &ir.Fault{Status: http.StatusUnauthorized, Kind: ir.KindAuth, Type: e.Reason, Message: e.Error()}
+	}
+	return &ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: e.Reason, Message: e.Error(), Reset: e.Retry}
+}
