@@ -222,7 +222,7 @@ func (d *Daemon) drain(force context.Context, grace time.Duration) {
 	defer up.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for d.server.proxy.InFlight() > 0 {
+	for d.server.proxy.Pending() > 0 {
 		select {
 		case shorter := <-d.asked:
 			up.Reset(min(shorter, time.Until(end)))
@@ -233,6 +233,9 @@ func (d *Daemon) drain(force context.Context, grace time.Duration) {
 		case <-force.Done():
 		}
 		d.log.Warn("requests in flight are cut off", "in_flight", d.server.proxy.InFlight())
+		return
+	}
+	if d.server.proxy.InFlight() > 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(force, closeWait)

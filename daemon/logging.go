@@ -47,7 +47,8 @@ func (r *redaction) configure(cfg *config.Config) {
 	for _, k := range cfg.Auth.RequestKeys {
 		secrets = append(secrets, k.Key)
 	}
-	for _, u := range cfg.Upstreams {
+	ways := slices.AppendSeq(slices.Collect(maps.Values(cfg.Upstreams)), maps.Values(cfg.Proxy.MCP))
+	for _, u := range ways {
 		secrets = append(append(secrets, u.APIKey, u.Antigravity.ClientSecret, u.Proxy), slices.Collect(maps.Values(u.Headers))...)
 		if at, err := url.Parse(u.Proxy.Reveal()); err == nil {
 			word, _ := at.User.Password()

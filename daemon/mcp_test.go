@@ -408,7 +408,7 @@ func TestMCPServerFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBackend(t, c.answer)
-			i := start(t, mcpOf(b.URL), `"timeouts":{"first_byte_nonstream_seconds":0.2}`)
+			i := start(t, mcpOf(b.URL), impatient(name))
 			r := i.rpc(rpcCall)
 			if c.kind != "" {
 				i.refusesRPC(r, c.status, c.kind)
@@ -457,7 +457,7 @@ func TestMCPBreaks(t *testing.T) {
 					c.serve(conn, in)
 				}
 			})
-			i := start(t, mcpOf(url), `"timeouts":{"idle_seconds":0.2}`)
+			i := start(t, mcpOf(url), impatient(name))
 			r := i.rpc(rpcCall)
 			if r.status != 200 || r.err == nil {
 				t.Errorf("status %d, %v: %s", r.status, r.err, r.body)
@@ -569,5 +569,25 @@ func TestMCPAtOnce(t *testing.T) {
 		if body := <-wrong; body != "" {
 			t.Error(body)
 		}
+	}
+}
+
+// A stream on which a server says what it likes is cut at the end: nobody waits for it, and the journal has it.
+func TestMCPStreamAtTheEnd(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		pour(w, rpcEvent(1))
+		hang(r)
+	})
+	i := start(t, mcpOf(b.URL), poolOf(poolKey(k1, b.URL)))
+	stream := i.opened("")
+	if stream.status != 200 {
+		t.Fatalf("status %d", stream.status)
+	}
+	i.finish()
+	i.wait()
+	if list := i.records(""); len(list) != 1 || list[0].Dialect != "mcp" {
+		t.Errorf("journal: %+v", list)
 	}
 }

@@ -112,20 +112,38 @@ func reasonOf(err error) string {
 // one.
 func (x *reauth) SignIns() map[string]web.SignIn {
 	list := map[string]web.SignIn{}
-	for name := range x.d.config().Logins {
-		list[name] = web.SignIn{State: loginIdle}
-	}
-	accounts, _ := x.d.accounts.States() // a file that cannot be read is told where it is used
-	for _, a := range accounts {
-		if _, ok := list[a.Name]; ok && !a.SignedIn {
-			list[a.Name] = web.SignIn{State: loginIdle, Error: cmp.Or(a.Parked, oauth.ReasonNotSignedIn)}
-		}
+	for name, reason := range x.lacking() {
+		list[name] = web.SignIn{State: loginIdle, Error: reason}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for name, t := range x.attempts {
 		if s, ok := list[name]; ok && (t.state != loginCompleted || s.Error == "") { // what was completed may be over
 			list[name] = t.shown(x.d.now())
+		}
+	}
+	return list
+}
+
+// lacking says of each login why it is of no use, in a closed word; "" = it is.
+func (x *reauth) lacking() map[string]string {
+	list := map[string]string{}
+	cfg := x.d.config()
+	for name := range cfg.Logins {
+		list[name] = ""
+	}
+	accounts, _ := x.d.accounts.States() // a file that cannot be read is told where it is used
+	for _, a := range accounts {
+		if _, ok := list[a.Name]; ok && !a.SignedIn {
+			list[a.Name] = cmp.Or(a.Parked, oauth.ReasonNotSignedIn)
+		}
+	}
+	for id, u := range x.ups() { // GitHub's tokens do not end: only Copilot tells that one is of no use
+		account := cfg.Upstreams[id].Account
+		if reason, ok := list[account]; ok && reason == "" && u.Copilot() != nil {
+			if t := u.Copilot().Diagnose().Token; t.NeedsReauth {
+				list[account] = t.ErrorKind
+			}
 		}
 	}
 	return list

@@ -339,6 +339,17 @@ func TestCopilotAccount(t *testing.T) {
 	if r := h.askAs("copilot"); r.status != 200 {
 		t.Errorf("status %d: %s", r.status, r.body)
 	}
+	if s := h.status("hub"); s.State != "idle" || s.Error != "" {
+		t.Errorf("%+v", s)
+	}
+	h.copilot.Expire()
+	h.copilot.FailExchange(demo.CopilotFailure{Status: 401, Body: `{"message":"Bad credentials"}`})
+	if r := h.askAs("copilot"); r.status == 200 {
+		t.Error("an answer without a token")
+	}
+	if s := h.status("hub"); s.State != "idle" || s.Error != oauth.ReasonCredentials {
+		t.Errorf("%+v", s)
+	}
 }
 
 // An entry that is gone signs nobody in.

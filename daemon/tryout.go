@@ -59,6 +59,7 @@ type probe struct {
 	at                  *upstream.Endpoint
 	method, path, query string
 	header              http.Header
+	intent              string // of Copilot's: said last, since what clients say of it is dropped
 	model, body         string
 }
 
@@ -128,6 +129,9 @@ func probes(up *upstream.Upstream, k pool.Key, model string) []probe {
 	for _, protocol := range protocols {
 		pr := probeFor(protocol, model)
 		pr.at = up.Endpoint(protocol)
+		if k.Provider == upstream.Copilot && up.Kind() != nil {
+			pr.intent = "model-access"
+		}
 		if address := pr.method + " " + pr.url(up); !seen[address] {
 			seen[address] = true
 			list = append(list, pr)
@@ -196,6 +200,9 @@ func (pr probe) send(ctx context.Context, transport http.RoundTripper, up *upstr
 	}
 	if f := up.Sign(req, 0); f != nil {
 		return nil, unsignedError(f.Message)
+	}
+	if pr.intent != "" {
+		req.Header.Set("Openai-Intent", pr.intent)
 	}
 	resp, err := transport.RoundTrip(req)
 	if err == nil && up.Kind() != nil {

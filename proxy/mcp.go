@@ -42,6 +42,10 @@ func (p *Proxy) mcp(w http.ResponseWriter, r *http.Request, e Entry) {
 		c.fail(w, err)
 		return
 	}
+	if r.Method == http.MethodGet {
+		p.idle.Add(1)
+		defer p.idle.Add(-1)
+	}
 	c.set.users.Add(1)
 	defer c.set.leave()
 	c.writer = newClientWriter(w, p)

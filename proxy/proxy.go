@@ -42,6 +42,7 @@ type Proxy struct {
 	closed   chan struct{} // a closed one
 	blank    *http.Request // empty, never changed: what attempts' requests are copied from
 	inFlight atomic.Int64
+	idle     atomic.Int64 // of them, streams that nobody waits for
 }
 
 // settings are what a reload changes. They never change themselves: a request keeps those that it began with.
@@ -114,6 +115,9 @@ func (p *Proxy) upstream(c *call, key string) *upstream.Upstream {
 
 // InFlight returns how many requests are being served.
 func (p *Proxy) InFlight() int64 { return p.inFlight.Load() }
+
+// Pending returns how many of them somebody waits for: all but the streams on which MCP servers say what they like.
+func (p *Proxy) Pending() int64 { return p.inFlight.Load() - p.idle.Load() }
 
 // Serve serves a request whose route and caller are known.
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, e Entry) {

@@ -3,10 +3,8 @@
 package cli_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -110,7 +108,9 @@ func openAIRig(t *testing.T) *rigProvider {
 }
 
 func compatibleRig(t *testing.T) *rigProvider {
-	p, url := strictProvider(t, "sim", []string{rigAPIKey}, "openai-chat")
+	p := demo.New(demo.Options{Name: "sim", Keys: []string{rigAPIKey}, ReasoningContent: true, Dialects: []string{"openai-chat"}})
+	p.Always(demo.Step{Text: e2eAnswer})
+	url := serve(t, p)
 	return &rigProvider{provider: p, shown: carried("Authorization", "Bearer "+rigAPIKey), models: []rigModel{{"qwen3-coder", always("openai-chat")}},
 		key: fmt.Sprintf(`{"id":"k1","provider":"mine","protocol":"openai-chat","base_url":"%s/compatible/v4","api_key":%q}`, url, rigAPIKey)}
 }
@@ -287,11 +287,9 @@ func (p *rigProvider) check(r *providerRig) {
 	for _, args := range [][]string{{"check"}, {"check", "--live"}, {"check", "--live", "--json"}, {"credentials"}} {
 		if exit, printed := r.runCommand(nil, args...); exit != 0 {
 			r.t.Errorf("%s: exit %d: %s", strings.Join(args, " "), exit, printed)
+			if p.copilot != nil {
+				r.t.Errorf("complaints %q", p.copilot.Complaints())
+			}
 		}
 	}
 }
-
-// waitAsked blocks until so many requests have come to a provider.
-func (p *rigProvider) waitAsked(ctx context.Context, n int) error { return p.provider.Wait(ctx, n) }
-
-var _ = filepath.Join
