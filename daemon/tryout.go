@@ -201,7 +201,7 @@ func (pr probe) send(ctx context.Context, transport http.RoundTripper, up *upstr
 	if f := up.Sign(req, 0); f != nil {
 		return nil, unsignedError(f.Message)
 	}
-	if pr.intent != "" {
+	if pr.intent != "" && req.Header.Get("Openai-Intent") == "" { // one of the configuration stays
 		req.Header.Set("Openai-Intent", pr.intent)
 	}
 	resp, err := transport.RoundTrip(req)

@@ -151,8 +151,8 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 		}
 	}()
 	r := &c.record
-	fresh, forget := false, false
-	for try := 0; ; try++ {
+	fresh, forget, renewed := false, false, 0
+	for {
 		began := f.p.now()
 		l, err := f.lane(ctx, c, lease, forget)
 		if unsent := new(unsentError); errors.As(err, &unsent) {
@@ -164,13 +164,13 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 			return &answer{outcome: pool.Outcome{Class: pool.Cancelled}, err: asError(err, c.Trace), barred: cannotGo(err)}, lease
 		}
 		r.Tier, r.Key, r.Provider, r.UpstreamModel, r.Upstream = lease.Tier, lease.Key, lease.Provider, l.model, l.dialect.Name
-		a := f.send(ctx, c, lease, l, header, own, sending{try, fresh})
+		a := f.send(ctx, c, lease, l, header, own, sending{renewed, fresh})
 		switch {
 		case a.outcome.Class == pool.Stale && fresh:
 			a.outcome.Class = pool.Fault
 		case a.outcome.Class == pool.Passthrough && !forget && refusesState(a.fault, c.want.Session != "") && f.canForget(c, l):
 			a.outcome.Class = pool.Repair
-		case a.renews && a.outcome.Class != pool.Stale && try+1 < maxTries:
+		case a.renews && a.outcome.Class != pool.Stale && renewed+1 < maxTries:
 			a.outcome.Class = pool.Renew
 		}
 		f.note(c, lease, a, began)
@@ -178,6 +178,7 @@ func (f *failover) attempt(ctx context.Context, c *call, lease *pool.Lease, head
 		case pool.Stale:
 			fresh = true
 		case pool.Renew:
+			renewed++
 			fresh = a.fault.Status == http.StatusMisdirectedRequest
 		case pool.Repair:
 			forget = true
@@ -228,7 +229,7 @@ func closedWord(f ir.Fault) string {
 
 // sending is how one try of an attempt is sent.
 type sending struct {
-	try   int // from 0
+	try   int // from 0: how often the key had another token or host to offer
 	fresh bool
 }
 

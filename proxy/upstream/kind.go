@@ -19,7 +19,7 @@ type Kind interface {
 	// way.
 	Choose(ctx context.Context, dialect, model string) (protocol, name string, f *ir.Fault)
 	// Sign makes req the provider's: address, credential, headers, envelope. It comes with the dialect's own path and query,
-	// e.g. /v1/messages, without a host; its body can be had again (GetBody). try counts from 0 what one attempt has sent.
+	// e.g. /v1/messages, without a host; its body can be had again (GetBody). try counts from 0 how often Again has asked for more.
 	// A fault says why nothing can be sent.
 	Sign(req *http.Request, try int) *ir.Fault
 	// Again says whether a refused request is worth another try with the same key: its token was dropped, or another host is

@@ -1,0 +1,213 @@
+//go:build linux
+
+package cli_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"coding-proxy/proxy/demo"
+)
+
+// rigFault is what goes wrong between the proxy and one provider, beside which another one is well.
+type rigFault struct {
+	kind string // of rigKinds
+	name string
+	trip func(p *rigProvider) // before each request; that one alone fails, unless it says so
+
+	attempts string // what came of the request, by attempt: outcome, or outcome:reason
+	cools    string // "", "key" or "model", while the other one is there
+	least    time.Duration
+	alone    int                  // the client's status while the other key is switched off; 0: as with it
+	mend     func(p *rigProvider) // after it the key serves again
+}
+
+// Errors come with what they must not show: providers do repeat credentials.
+var echoedKey = "You sent " + rigAPIKey + ". "
+
+func fails(step demo.Step) func(*rigProvider) {
+	step.Message = echoedKey + step.Message
+	return func(p *rigProvider) { p.provider.Push(step) }
+}
+
+func assists(steps ...demo.AssistStep) func(*rigProvider) {
+	for i := range steps {
+		steps[i].Message = "You sent demo-access-00000001. " + steps[i].Message
+	}
+	return func(p *rigProvider) { p.host.Push("", steps...) }
+}
+
+func after(seconds string) http.Header { return http.Header{"Retry-After": {seconds}} }
+
+const (
+	noTime      = 0
+	half        = 25 * time.Second // of what a fault without a stated reset earns first
+	almostHour  = 59 * time.Minute
+	statedDelay = time.Hour + 2*time.Minute
+)
+
+// rigFaults are all of them.
+func rigFaults() []rigFault {
+	expire := func(p *rigProvider) { p.copilot.Expire() }
+	expireLogin := func(p *rigProvider) { p.identity.Expire() }
+	refuse := func(statuses ...int) func(*rigProvider) {
+		return func(p *rigProvider) { p.copilot.Refuse(statuses...) }
+	}
+	exchangeFails := func(status int, text string) func(*rigProvider) {
+		return func(p *rigProvider) {
+			p.copilot.Expire()
+			p.copilot.FailExchange(demo.CopilotFailure{Status: status, Body: fmt.Sprintf(`{"message":"%s: %s"}`, text, rigGitHubToken)})
+		}
+	}
+	exchangeIsWell := func(p *rigProvider) { p.copilot.FailExchange(demo.CopilotFailure{}) }
+	revoke := func(p *rigProvider) {
+		p.identity.Expire()
+		p.identity.Revoke()
+	}
+	identityDown := func(p *rigProvider) {
+		p.identity.Expire()
+		p.identity.Push(demo.IdentityStep{Status: http.StatusServiceUnavailable, Raw: "<p>" + rigRefreshToken})
+	}
+	return []rigFault{
+		{kind: "anthropic", name: "401", trip: fails(demo.Step{Status: 401}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "anthropic, bearer", name: "403", trip: fails(demo.Step{Status: 403}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "anthropic", name: "429", trip: fails(demo.Step{Status: 429, Header: after("77")}), attempts: "rate_limit ok", cools: "model", least: 70 * time.Second, alone: 429},
+		{kind: "anthropic", name: "unified window", attempts: "rate_limit ok", cools: "key", least: 50 * time.Minute, alone: 429,
+			trip: func(p *rigProvider) {
+				reset := fmt.Sprint(time.Now().Add(time.Hour).Unix())
+				fails(demo.Step{Status: 429, Header: http.Header{"Anthropic-Ratelimit-Unified-Status": {"rejected"}, "Anthropic-Ratelimit-Unified-5h-Status": {"rejected"},
+					"Anthropic-Ratelimit-Unified-5h-Reset": {reset}, "Anthropic-Ratelimit-Unified-Reset": {reset}, "Anthropic-Ratelimit-Unified-Representative-Claim": {"five_hour"}}})(p)
+			}},
+		{kind: "anthropic", name: "529", trip: fails(demo.Step{Status: 529}), attempts: "overload ok", cools: "model", least: half, alone: 529},
+		{kind: "anthropic", name: "credit", trip: fails(demo.Step{Status: 400, Message: "Your credit balance is too low to access the Anthropic API."}), attempts: "cap ok", cools: "key", least: almostHour, alone: 400},
+		{kind: "openai", name: "insufficient_quota", trip: fails(demo.Step{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "You exceeded your current quota."}),
+			attempts: "cap ok", cools: "key", least: almostHour, alone: 429},
+		{kind: "openai", name: "429", trip: fails(demo.Step{Status: 429, Code: "rate_limit_exceeded", Message: "Rate limit reached.", Header: http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"2m0s"}}}),
+			attempts: "rate_limit ok", cools: "model", least: 110 * time.Second, alone: 429},
+		{kind: "compatible", name: "402", trip: fails(demo.Step{Status: 402, Message: "Insufficient Balance"}), attempts: "cap ok", cools: "key", least: almostHour, alone: 402},
+		{kind: "compatible", name: "500", trip: fails(demo.Step{Status: 500}), attempts: "fault ok", cools: "key", least: half, alone: 500},
+		{kind: "gemini", name: "429", trip: fails(demo.Step{Status: 429, Header: after("45")}), attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
+		{kind: "gemini", name: "503", trip: fails(demo.Step{Status: 503, Message: "The model is overloaded."}), attempts: "overload ok", cools: "model", least: half, alone: 503},
+
+		{kind: "copilot", name: "the token ends", trip: expire, attempts: "renew ok"},
+		{kind: "copilot", name: "401", trip: refuse(401), attempts: "renew ok"},
+		{kind: "copilot", name: "403", trip: refuse(403), attempts: "renew ok"},
+		{kind: "copilot", name: "401 again", trip: refuse(401, 401), attempts: "renew credential ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "copilot", name: "421", trip: refuse(421), attempts: "renew ok"},
+		{kind: "copilot", name: "model_not_supported", trip: func(p *rigProvider) { p.copilot.Unknown("gpt-4.1") }, attempts: "renew ok"},
+		{kind: "copilot", name: "429", trip: fails(demo.Step{Status: 429, Header: after("77")}), attempts: "rate_limit ok", cools: "model", least: 70 * time.Second, alone: 429},
+		{kind: "copilot", name: "quota", trip: fails(demo.Step{Status: 402, Code: "quota_exceeded", Message: "You have exceeded your monthly quota."}), attempts: "cap ok", cools: "key", least: almostHour, alone: 402},
+		{kind: "copilot", name: "the exchange is down", trip: exchangeFails(503, "away"), mend: exchangeIsWell, attempts: "fault:temporary ok", cools: "key", alone: 502},
+		{kind: "copilot", name: "the token is revoked", trip: exchangeFails(401, "Bad credentials"), mend: exchangeIsWell, attempts: "credential:bad_credentials ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "copilot", name: "no plan", trip: func(p *rigProvider) { p.copilot.Expire(); p.copilot.FlagsOnly(true) }, mend: func(p *rigProvider) { p.copilot.FlagsOnly(false) },
+			attempts: "credential:permission_upgrade_required ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "copilot, direct", name: "401", trip: refuse(401), attempts: "renew ok"},
+		{kind: "copilot, direct", name: "421", trip: refuse(421), attempts: "renew ok"},
+
+		{kind: "antigravity", name: "the token ends", trip: expireLogin, attempts: "renew ok"},
+		{kind: "antigravity", name: "401", trip: assists(demo.AssistStep{Status: 401}), attempts: "renew ok"},
+		{kind: "antigravity", name: "401 again", trip: assists(demo.AssistStep{Status: 401}, demo.AssistStep{Status: 401}), attempts: "renew credential ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "antigravity", name: "403", trip: assists(demo.AssistStep{Status: 403}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "antigravity", name: "bad request in an envelope", trip: assists(demo.AssistStep{Status: 400, Message: "No.", Enveloped: true}), attempts: "passthrough", alone: 400},
+		{kind: "antigravity", name: "quota", trip: assists(demo.AssistStep{Status: 429, Reason: "QUOTA_EXHAUSTED", ResetDelay: "1h2m3.5s", Message: "You have exhausted your capacity on this model."}),
+			attempts: "rate_limit ok", cools: "model", least: statedDelay, alone: 429},
+		{kind: "antigravity", name: "rate, in an envelope", trip: assists(demo.AssistStep{Status: 429, Reason: "RATE_LIMIT_EXCEEDED", RetryDelay: "45s", Message: "Too fast.", Enveloped: true}),
+			attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
+		{kind: "antigravity", name: "rate, in an array", trip: assists(demo.AssistStep{Status: 429, Reason: "RATE_LIMIT_EXCEEDED", RetryDelay: "45s", Message: "Too fast.", Array: true}),
+			attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
+		{kind: "antigravity", name: "capacity", trip: assists(demo.AssistStep{Status: 503, Reason: "MODEL_CAPACITY_EXHAUSTED", Message: "No capacity available."}), attempts: "overload ok", cools: "model", least: half, alone: 503},
+		{kind: "antigravity", name: "the identity provider is down", trip: identityDown, attempts: "fault:temporary ok", cools: "key", alone: 502},
+		{kind: "antigravity", name: "revoked", trip: revoke, attempts: "credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "antigravity, generativelanguage", name: "the token ends", trip: expireLogin, attempts: "renew ok"},
+		{kind: "antigravity, generativelanguage", name: "revoked", trip: revoke, attempts: "credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "gemini, signed in", name: "the token ends", trip: expireLogin, attempts: "renew ok"},
+		{kind: "gemini, signed in", name: "the identity provider is down", trip: identityDown, attempts: "fault:temporary ok", cools: "key", alone: 502},
+		{kind: "gemini, signed in", name: "revoked", trip: revoke, attempts: "credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503},
+	}
+}
+
+// TestProviderFaults: what goes wrong with a provider is what the journal says, cools what it concerns, and is seen by no client
+// while another provider is there; else it comes in the client's own dialect.
+func TestProviderFaults(t *testing.T) {
+	binary := buildProxy(t.Context(), t)
+	kinds := rigKinds()
+	for _, fault := range rigFaults() {
+		t.Run(fault.kind+", "+fault.name, func(t *testing.T) {
+			t.Parallel()
+			p := kinds[fault.kind](t)
+			_, url := strictProvider(t, "other", []string{rigOtherKey})
+			r := p.start(t, binary, fmt.Sprintf(`{"id":"k2","endpoints":{"anthropic":%[1]q,"openai-chat":"%[1]s/v1","openai-responses":"%[1]s/v1","gemini":"%[1]s/v1beta"},"api_key":%[2]q}`, url, rigOtherKey))
+			model := p.models[len(p.models)-1].name
+			if a := r.say("openai-chat", model, false, nil); a.status != http.StatusOK || r.lineOf(a).Key != "k1" {
+				t.Fatalf("before: status %d by %s: %s", a.status, r.lineOf(a).Key, a.body)
+			}
+			for _, other := range []bool{true, false} {
+				if !other {
+					r.admin("/admin/keys/k2/disable")
+				}
+				for _, dialect := range e2eDialects {
+					for _, stream := range []bool{false, true} {
+						fault.test(r, p, model, dialect, stream, other)
+					}
+				}
+			}
+			if a := r.say("gemini", model, true, nil); !strings.Contains(fault.attempts, "invalid_grant") && (a.status != http.StatusOK || r.lineOf(a).Key != "k1") {
+				t.Errorf("afterwards: status %d: %s", a.status, a.body)
+			}
+		})
+	}
+}
+
+// test asks once with the fault, and sets all right.
+func (f *rigFault) test(r *providerRig, p *rigProvider, model, dialect string, stream, other bool) {
+	t := r.t
+	t.Helper()
+	what := fmt.Sprintf("%s, stream %t, another key %t", dialect, stream, other)
+	f.trip(p)
+	a := r.say(dialect, model, stream, nil)
+	l := r.lineOf(a)
+	want, got := f.attempts, make([]string, 0, len(l.Attempts))
+	if f.alone != 0 && !other {
+		want = strings.TrimSuffix(want, " ok")
+	}
+	for _, x := range l.Attempts {
+		got = append(got, x.Outcome+":"+x.Reason)
+	}
+	if !sameAttempts(strings.Fields(want), got) {
+		t.Errorf("%s: attempts %q, want %q: status %d: %s", what, got, want, a.status, a.body)
+	}
+	if strings.HasSuffix(want, "ok") {
+		if h := hear(t, dialect, a.body, stream); a.status != http.StatusOK || h.text != e2eAnswer && h.text == "" {
+			t.Errorf("%s: status %d: %s", what, a.status, a.body)
+		}
+	} else {
+		if a.status != f.alone || l.Status != f.alone || strings.Contains(a.body, `"response"`) {
+			t.Errorf("%s: status %d, journal %d, want %d: %s", what, a.status, l.Status, f.alone, a.body)
+		}
+		wantError(t, dialect, a)
+	}
+	k := r.keyState("k1")
+	if cooled, reason, left := k.cooling(); other && (cooled != f.cools || f.cools != "" && left < f.least || f.least > 0 && left > f.least*5/4+10*time.Second) {
+		t.Errorf("%s: cooling: %q for %s, %s left; want %q, at least %s", what, cooled, reason, left, f.cools, f.least)
+	}
+	if f.mend != nil {
+		f.mend(p)
+	}
+	r.admin("/admin/keys/k1/reset")
+}
+
+// sameAttempts compares outcomes, and reasons where they are given.
+func sameAttempts(want, got []string) bool {
+	if len(want) != len(got) {
+		return false
+	}
+	for i, w := range want {
+		if !strings.HasPrefix(got[i]+":", w+":") {
+			return false
+		}
+	}
+	return true
+}
