@@ -128,6 +128,9 @@ func (d *Daemon) signedIn(account string) {
 		if p := u.Copilot(); p != nil && uses(id) {
 			p.Reset() // it holds a token of its own, which the login's was exchanged for
 		}
+		if p := u.Antigravity(); p != nil && uses(id) {
+			p.Reset() // the project was another account's
+		}
 	}
 	d.forgive(cfg, uses)
 }

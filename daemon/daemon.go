@@ -83,7 +83,9 @@ func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *D
 	if d.stats, err = stats.Open(statsOptions, d.store, now, log); err != nil {
 		return nil, err
 	}
-	d.accounts = oauth.NewManager(OpenVault(dir, now), now, func() http.RoundTripper { return d.server.proxy.Transport("") })
+	vault := OpenVault(dir, now)
+	vault.Warn = func(message string) { d.log.Warn(message) }
+	d.accounts = oauth.NewManager(vault, now, func() http.RoundTripper { return d.server.proxy.Transport("") })
 	d.accounts.Configure(cfg.Logins)
 	d.reauth = newReauth(d)
 	d.pool = pool.New(cfg.Pool, usage{d.stats}, now, rand.Uint64())

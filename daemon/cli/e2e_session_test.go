@@ -179,7 +179,11 @@ func (a *e2eAgent) conversation(dir string) [][]demo.Step {
 }
 
 func (c *e2eClients) testConversation(t *testing.T, matrix *e2eMatrix, agent *e2eAgent, dialect string) {
-	provider := e2eSpeak(t, "k1", dialect)
+	c.testConversationBefore(t, matrix, agent, dialect, e2eSpeak(t, "k1", dialect))
+}
+
+// testConversationBefore: the provider speaks this dialect, and has its model of e2eModels.
+func (c *e2eClients) testConversationBefore(t *testing.T, matrix *e2eMatrix, agent *e2eAgent, dialect string, provider *e2eProvider) {
 	twin := provider.twin("k2") // whichever is drawn, it is the same provider
 	p := c.start(t, "session-sticky", provider, twin)
 	for _, mode := range agent.modes {

@@ -62,7 +62,7 @@ func TestEndToEnd(t *testing.T) {
 	t.Run("clients", func(t *testing.T) { // two at a time: see e2eMove
 		for name, test := range map[string]func(*testing.T){
 			"sdk": clients.testSDK, "claude": clients.testClaude, "session": clients.testSession, "broken": clients.testBroken,
-			"failover": clients.testFailover, "upgrade": clients.testUpgrade, "patch": clients.testPatch,
+			"failover": clients.testFailover, "upgrade": clients.testUpgrade, "patch": clients.testPatch, "providers": clients.testProviders,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -183,12 +183,18 @@ type e2eProvider struct {
 type e2eKey struct {
 	ID         string            `json:"id"`
 	Provider   string            `json:"provider"`
-	Protocol   string            `json:"protocol"`
+	Protocol   string            `json:"protocol,omitempty"`
 	Tier       string            `json:"tier,omitempty"`
-	BaseURL    string            `json:"base_url"`
-	APIKey     string            `json:"api_key"`
+	BaseURL    string            `json:"base_url,omitempty"`
+	APIKey     string            `json:"api_key,omitempty"`
 	DailyLimit int64             `json:"daily_limit_tokens"`
 	Models     map[string]string `json:"models,omitempty"`
+
+	GitHubToken  string `json:"github_token,omitempty"`
+	TokenURL     string `json:"token_url,omitempty"`
+	ClientID     string `json:"client_id,omitempty"`
+	ClientSecret string `json:"client_secret,omitempty"`
+	RefreshToken string `json:"refresh_token,omitempty"`
 }
 
 // e2eServe starts a provider of Anthropic's dialect that takes the credential of the key with this id alone.
@@ -403,7 +409,7 @@ func (p *e2eProxy) kill() {
 func (p *e2eProxy) checkSecrets(t *testing.T) {
 	t.Helper()
 	check := func(where string, text []byte) {
-		for _, secret := range []string{e2eCallerKey, "sk-sim-", "zebra", "walrus"} {
+		for _, secret := range []string{e2eCallerKey, "sk-sim-", "tid=", "demo-access-", "zebra", "walrus"} {
 			if bytes.Contains(bytes.ToLower(text), []byte(secret)) {
 				t.Errorf("%s has %q in it", where, secret)
 			}
@@ -411,7 +417,7 @@ func (p *e2eProxy) checkSecrets(t *testing.T) {
 	}
 	check("the output", []byte(p.said()))
 	err := filepath.WalkDir(p.data, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil || entry.IsDir() || entry.Name() == "credentials.json" { // which is for tokens
 			return err
 		}
 		text, err := os.ReadFile(path)

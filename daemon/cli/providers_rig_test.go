@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,21 +56,24 @@ type providerRig struct {
 	*e2eProxy
 
 	t      *testing.T
-	oauth  string // the section of the configuration
 	client *http.Client
 
-	mu   sync.Mutex
-	told []toldText
+	mu      sync.Mutex
+	told    []toldText
+	secrets []string // beside rigSecrets
 }
 
-type toldText struct{ where, text string }
+type toldText struct {
+	where, text string
+	kept        bool // written somewhere, or shown to others than who asked
+}
 
-// newProviderRig writes the configuration; oauth is its section of that name, or empty. The secrets are looked for when the
+// newProviderRig writes the configuration, with this section oauth or without one. Secrets are looked for when the
 // test is over.
 func newProviderRig(t *testing.T, binary, oauth string, keys ...string) *providerRig {
 	t.Helper()
 	dir := t.TempDir()
-	r := &providerRig{t: t, oauth: oauth, client: &http.Client{Transport: &http.Transport{}, Timeout: e2eClientTime},
+	r := &providerRig{t: t, client: &http.Client{Transport: &http.Transport{}, Timeout: e2eClientTime},
 		e2eProxy: &e2eProxy{config: filepath.Join(dir, "config.json"), data: filepath.Join(dir, "data"), binary: binary}}
 	if oauth != "" {
 		oauth = `"oauth":` + oauth + ","
@@ -104,6 +108,11 @@ func (r *providerRig) end() {
 			r.t.Errorf("GET %s: status %d: %s", path, a.status, a.body)
 		}
 	}
+	for _, header := range []string{"X-Api-Key: " + rigCallerKey, "X-Api-Key: " + rigCallerKey + "x", "Authorization: Bearer " + rigAdminKey} { // refused here
+		for _, path := range []string{"/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1beta/models/x:generateContent", "/v1/" + rigCallerKey[:3]} {
+			r.ask("POST", path, `{"messages": 1}`, header)
+		}
+	}
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.command.Process.Pid))
 	if err != nil || !bytes.Contains(line, []byte("serve")) {
 		r.t.Errorf("the command line: %q, %v", line, err)
@@ -116,14 +125,14 @@ func (r *providerRig) end() {
 
 // checkTold looks for secrets. Neither a prompt nor an answer may be in what is written.
 func (r *providerRig) checkTold() {
-	r.tell("the log", r.said())
+	r.note(toldText{"the log", r.said(), true})
 	read := 0
 	err := filepath.WalkDir(filepath.Dir(r.config), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() || path == r.config || entry.Name() == "credentials.json" {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		r.tell(path, string(data))
+		r.note(toldText{path, string(data), true})
 		read++
 		return err
 	})
@@ -131,27 +140,29 @@ func (r *providerRig) checkTold() {
 		r.t.Errorf("%d files were read, %v", read, err)
 	}
 	for _, told := range r.told {
-		for _, secret := range rigSecrets() {
+		for _, secret := range slices.Concat(rigSecrets(), r.secrets) {
 			if at := strings.Index(told.text, secret); at >= 0 {
 				r.t.Errorf("%s has %s in it: …%s", told.where, secret, told.text[max(0, at-200):at])
 			}
 		}
 		for _, word := range []string{"zebra", "walrus"} {
-			if strings.HasPrefix(told.where, "/") && !strings.HasPrefix(told.where, "/v1") && strings.Contains(told.text, word) || told.where == "the log" && strings.Contains(told.text, word) {
+			if told.kept && strings.Contains(told.text, word) {
 				r.t.Errorf("%s has %q in it", told.where, word)
 			}
 		}
 	}
 }
 
-// tell keeps what somebody was told.
-func (r *providerRig) tell(where, text string) {
+// tell notes what somebody was told.
+func (r *providerRig) tell(where, text string) { r.note(toldText{where, text, false}) }
+
+func (r *providerRig) note(what toldText) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = append(r.told, toldText{where, text})
+	r.told = append(r.told, what)
 }
 
-// command runs another command of the binary with the same configuration. before is called with what it has printed so far
+// runCommand runs another command of the binary with the same configuration. before is called with what it has printed so far
 // until it returns true; nil: nothing is waited for.
 func (r *providerRig) runCommand(before func(printed string) bool, args ...string) (exit int, printed string) {
 	r.t.Helper()
@@ -203,8 +214,9 @@ func (o *watchedOutput) Write(b []byte) (int, error) {
 
 var rigLoginPage = regexp.MustCompile(`  (http://\S+/auth\?\S+)`)
 
-// login signs in by the binary's command, with a browser that agrees.
-func (r *providerRig) login(name string) {
+// login signs in by the binary's command, with a browser that agrees. What only the command and the identity provider know is
+// a secret from then on.
+func (r *providerRig) login(name string, at *demo.Identity) {
 	r.t.Helper()
 	back := make(chan string, 1)
 	exit, printed := r.runCommand(func(printed string) bool {
@@ -218,6 +230,17 @@ func (r *providerRig) login(name string) {
 		r.t.Fatalf("login: exit %d: %s", exit, printed)
 	}
 	r.tell("the page of the login", <-back)
+	for _, request := range at.Requests() {
+		form, err := url.ParseQuery(string(request.Body))
+		for _, member := range []string{"code", "code_verifier"} {
+			if secret := form.Get(member); err == nil && secret != "" {
+				r.secrets = append(r.secrets, secret)
+			}
+		}
+	}
+	if len(r.secrets) != 2 {
+		r.t.Errorf("%d secrets of the login were found", len(r.secrets))
+	}
 }
 
 // browse opens an address as a browser does, to where it is sent on.
@@ -259,10 +282,7 @@ func (r *providerRig) ask(method, path, body string, header ...string) rigAnswer
 		r.t.Errorf("%s %s: %v", method, path, err)
 	}
 	a := rigAnswer{response.StatusCode, response.Header, string(data)}
-	r.tell(method+" "+path, fmt.Sprint(a.status, a.header, a.body))
-	if method == http.MethodGet {
-		r.tell(path, a.body)
-	}
+	r.note(toldText{method + " " + path, fmt.Sprint(a.status, a.header, a.body), method == http.MethodGet})
 	return a
 }
 

@@ -215,7 +215,7 @@ func (p *rigProvider) start(t *testing.T, binary string, more ...string) *provid
 	t.Helper()
 	r := newProviderRig(t, binary, p.oauth, append([]string{p.key}, more...)...)
 	if p.oauth != "" {
-		r.login("work")
+		r.login("work", p.identity)
 	}
 	r.begin()
 	return r

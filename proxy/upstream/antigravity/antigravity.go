@@ -93,6 +93,14 @@ func (p *Provider) agent() string {
 	return agent + "/" + p.opt.Version
 }
 
+// Reset forgets what was found out of the account: somebody has signed in anew.
+func (p *Provider) Reset() {
+	p.home.forget(p.opt.Project)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refused = ""
+}
+
 // newID returns a random UUID (RFC 9562, version 4).
 func newID() string {
 	var b [16]byte

@@ -43,6 +43,13 @@ type search struct {
 	f    *ir.Fault
 }
 
+// forget begins anew with the configured project, "" = none. A search under way finds another account's.
+func (h *home) forget(configured string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.id, h.search, h.problem, h.failures, h.due = configured, nil, nil, 0, time.Time{}
+}
+
 // state is what a person is told.
 func (h *home) state() (id, problem string) {
 	h.mu.Lock()
@@ -101,15 +108,18 @@ func (p *Provider) find(s *search, token oauth.Token) {
 	if f != nil && f.Status == http.StatusForbidden {
 		p.shutOut(f, "Bearer "+token.Access.Reveal())
 	}
-	p.home.found(id, f, p.opt.Now())
+	p.home.found(s, id, f, p.opt.Now())
 	s.id, s.f = id, f
 	close(s.done)
 }
 
-// found ends the search under way.
-func (h *home) found(id string, f *ir.Fault, now time.Time) {
+// found ends the search under way. One that was forgotten has looked for another account.
+func (h *home) found(s *search, id string, f *ir.Fault, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.search != s {
+		return
+	}
 	h.search = nil
 	if h.problem = f; f == nil {
 		h.id, h.failures = id, 0
