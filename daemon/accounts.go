@@ -125,11 +125,8 @@ func (d *Daemon) signedIn(account string) {
 	cfg := d.config()
 	uses := func(id string) bool { return cfg.Upstreams[id].Account == account || keyAccount+id == account }
 	for id, u := range d.reauth.ups() {
-		if p := u.Copilot(); p != nil && uses(id) {
-			p.Reset() // it holds a token of its own, which the login's was exchanged for
-		}
-		if p := u.Antigravity(); p != nil && uses(id) {
-			p.Reset() // the project was another account's
+		if uses(id) {
+			u.Reset()
 		}
 	}
 	d.forgive(cfg, uses)

@@ -129,7 +129,7 @@ func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {
 	s := &server{
 		proxy:       proxy.New(cfg.Proxy, d.pool, callers, d.ways(cfg), d.stats, d.log, now),
 		proxyRoutes: proxy.Routes(), webRoutes: web.Routes(), adminRoutes: web.AdminRoutes(),
-		admin: web.NewAdmin(d.pool, d.pool, d, d.reauth, proxy.Dialects()), crossOrigin: http.NewCrossOriginProtection(),
+		admin: web.NewAdmin(switchboard{d.pool, d}, d.pool, d, d.reauth, proxy.Dialects()), crossOrigin: http.NewCrossOriginProtection(),
 		show: func(cfg *config.Config) *web.Web {
 			return web.New(d.pool, d.stats, d.reauth, cfg.Auth.RequestKeys, now)
 		},

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"coding-proxy/daemon/config"
+	"coding-proxy/pool"
 	"coding-proxy/proxy/upstream"
 )
 
@@ -31,4 +32,40 @@ func upstreams(cfg *config.Config, env upstream.Env) map[string]*upstream.Upstre
 		ups[id] = upstream.New(o, env)
 	}
 	return ups
+}
+
+// switchboard is the pool's for an operator: what resets a key resets its sign-in, too.
+type switchboard struct {
+	*pool.Pool
+	d *Daemon
+}
+
+// Reset resets a tier, a key or, by no name, everything.
+func (s switchboard) Reset(name string) error {
+	if err := s.Pool.Reset(name); err != nil {
+		return err
+	}
+	for _, t := range s.Pool.View().Tiers {
+		for _, k := range t.Keys {
+			if name == "" || name == t.Name || name == k.ID {
+				s.renew(k.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// ResetKey resets a key.
+func (s switchboard) ResetKey(id string) error {
+	err := s.Pool.ResetKey(id)
+	if err == nil {
+		s.renew(id)
+	}
+	return err
+}
+
+func (s switchboard) renew(id string) {
+	if u := s.d.reauth.ups()[id]; u != nil {
+		u.Reset()
+	}
 }

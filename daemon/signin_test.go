@@ -208,6 +208,26 @@ func TestCopilotWithoutTheService(t *testing.T) {
 	}
 }
 
+// Who resets a key lets it sign in once more: plans are bought, and providers err.
+func TestResetSignsInAgain(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"/admin/reset", "/admin/reset?name=" + k1, "/admin/reset?name=default", "/admin/keys/" + k1 + "/reset"} {
+		p, url := hub(t, demo.CopilotOptions{})
+		p.FlagsOnly(true)
+		i := start(t, poolOf(copilotKey(k1, url)))
+		if r := i.say(chat, "gpt-4.1", false); r.status != 503 {
+			t.Fatalf("status %d: %s", r.status, r.body)
+		}
+		p.FlagsOnly(false)
+		if status, body := i.admin("POST", name); status != 200 {
+			t.Fatalf("%s: status %d: %v", name, status, body)
+		}
+		if r := i.say(chat, "gpt-4.1", false); r.status != 200 {
+			t.Errorf("after %s: status %d: %s", name, r.status, r.body)
+		}
+	}
+}
+
 // Code Assist is asked in envelopes, by clients of all dialects; what it answers is taken out of them.
 func TestAntigravityFromAllDialects(t *testing.T) {
 	t.Parallel()

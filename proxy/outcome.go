@@ -46,7 +46,8 @@ func (o *Failover) judge(f ir.Fault) pool.Outcome {
 	case s >= 500, s >= 300 && s < 400, s == http.StatusMisdirectedRequest:
 		return out(pool.Fault)
 	case s == http.StatusNotFound && f.Type == "not_found_error" && strings.Contains(message, "model"),
-		s == http.StatusNotFound && f.Code == "model_not_found":
+		s == http.StatusNotFound && f.Code == "model_not_found",
+		s == http.StatusBadRequest && (f.Code == "model_not_supported" || strings.Contains(message, "requested model is not supported")): // Copilot's
 		return pool.Outcome{Class: pool.UnknownModel}
 	case slices.Contains(o.StatusCodes, s), slices.Contains(o.ErrorTypes, f.Type), containsAny(message, o.MessagePatterns):
 		return out(pool.RateLimit)

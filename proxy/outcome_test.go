@@ -158,6 +158,8 @@ var outcomeTable = []struct {
 	{"unknown model", 404, "not_found_error", "", "The Model does not exist", nil, pool.UnknownModel},
 	{"unknown model", 404, "invalid_request_error", "model_not_found", "The model `x` does not exist", nil, pool.UnknownModel},
 	{"unknown model", 404, "not_found_error", "", "model overloaded", nil, pool.UnknownModel},
+	{"unknown model of Copilot", 400, "invalid_request_error", "model_not_supported", "", nil, pool.UnknownModel},
+	{"unknown model of Copilot, told as Anthropic does", 400, "invalid_request_error", "", "The requested model is not supported.", nil, pool.UnknownModel},
 	{"unknown model of an event", inHead, "not_found_error", "", "model: claude-nope", nil, pool.UnknownModel},
 
 	{"a listed type", 400, "rate_limit_error", "", "", nil, pool.RateLimit},

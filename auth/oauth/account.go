@@ -88,7 +88,7 @@ func (a *account) find(kept map[string]Credential) (Credential, bool) {
 	c, ok := kept[a.name]
 	w := a.current()
 	if w.seed.IsZero() {
-		return c, ok
+		return c, ok && (c.Client == "" || c.Client == w.clientDigest()) && (c.Kind == "" || w.client.Kind == "" || c.Kind == w.client.Kind)
 	}
 	if !ok || c.Origin != w.origin() {
 		c = Credential{Kind: w.client.Kind, Origin: w.origin()}
@@ -196,7 +196,9 @@ func (a *account) exchange(ctx context.Context) (Token, error) {
 		return t, err
 	}
 	w := a.current()
-	r, e := refresh(ctx, w, a.m.defaultTransport, from.Refresh, a.m.now())
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangePatience) // however long the lock was waited for
+	defer cancel()
+	r, e := refresh(asking, w, a.m.defaultTransport, from.Refresh, a.m.now())
 	if e == nil {
 		e = r.refusal()
 	}

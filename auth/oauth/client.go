@@ -69,6 +69,12 @@ func (w way) digest() [sha256.Size]byte {
 		w.client.ClientSecret.Reveal(), w.seed.Reveal()))
 }
 
+// clientDigest names a client in credentials.json without telling it.
+func (w way) clientDigest() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", w.client.Kind, w.client.TokenURL, w.client.ClientID))
+	return hex.EncodeToString(sum[:16])
+}
+
 // origin names the seed and its client in credentials.json without telling them; "" where there is no seed.
 func (w way) origin() string {
 	if w.seed.IsZero() {

@@ -77,22 +77,22 @@ func (l Login) poll(ctx context.Context, code string, interval time.Duration, ex
 			return Credential{}, expired()
 		}
 		r, e := l.ask(ctx, l.Client.TokenURL, url.Values{"grant_type": {deviceGrant}, "device_code": {code}})
+		var retry time.Duration
 		switch {
+		case e == nil && r.refusal() == nil: // whoever has stopped waiting: it was granted
+			return l.credential(r), nil
 		case ctx.Err() != nil:
 			return Credential{}, context.Cause(ctx)
 		case e != nil, r.status >= 500:
 			interval = min(2*interval, longestInterval)
 		case r.status == http.StatusTooManyRequests:
-			interval = max(min(2*interval, longestInterval), r.retry)
+			interval, retry = min(2*interval, longestInterval), r.retry
 		case r.Problem.code == "authorization_pending":
 		case r.Problem.code == "slow_down":
 			interval = min(max(interval+slowDown, r.Interval.duration(longestInterval)), longestInterval)
 		default:
-			if e := l.refused(r); e != nil {
-				return Credential{}, e
-			}
-			return l.credential(r), nil
+			return Credential{}, l.refused(r)
 		}
-		wait.Reset(interval)
+		wait.Reset(min(max(interval, retry), expires.Sub(l.Now())+time.Second))
 	}
 }

@@ -107,7 +107,7 @@ func TestDeviceEnds(t *testing.T) {
 		{"denied", github{polls: []string{problemBody("authorization_pending"), problemBody("access_denied")}}, ReasonDenied, "declined", 10 * time.Second},
 		{"expired, says the provider", github{polls: []string{problemBody("expired_token")}}, ReasonExpired, "in time", 5 * time.Second},
 		{"expired", github{polls: []string{problemBody("authorization_pending")}}, ReasonExpired, "in time", 15 * time.Minute},
-		{"expired soon", github{code: strings.Replace(deviceCode, "900", "7", 1), polls: []string{problemBody("authorization_pending")}}, ReasonExpired, "in time", 10 * time.Second},
+		{"expired soon", github{code: strings.Replace(deviceCode, "900", "7", 1), polls: []string{problemBody("authorization_pending")}}, ReasonExpired, "in time", 8 * time.Second},
 		{"nothing said", github{code: `{"device_code":"d","user_code":"u","verification_uri":"https://x/"}`, polls: []string{problemBody("authorization_pending")}}, ReasonExpired, "", 15 * time.Minute},
 		{"unknown client", github{code: problemBody("invalid_client")}, ReasonCredentials, "check client_id", 0},
 		{"device flow disabled", github{code: problemBody("device_flow_disabled")}, ReasonTemporary, "where the client was registered", 0},

@@ -23,6 +23,8 @@ type Login struct {
 
 // ask posts a form of the client's.
 func (l Login) ask(ctx context.Context, address string, form url.Values) (*reply, *Error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangePatience)
+	defer cancel()
 	form.Set("client_id", l.Client.ClientID)
 	if !l.Client.ClientSecret.IsZero() {
 		form.Set("client_secret", l.Client.ClientSecret.Reveal())

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"html"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -55,6 +57,16 @@ func (l Login) Loopback(ctx context.Context, open func(page string)) (Credential
 	}
 	server := &http.Server{Handler: f.handler(ctx), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	go server.Serve(listener)
+	if l.Port != 0 { // browsers may take localhost for ::1, where somebody else could listen
+		other, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(l.Port)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return Credential{}, &Error{Reason: ReasonTemporary, Message: fmt.Sprintf("the browser's answer cannot be received on port %d: %v", l.Port, err)}
+		}
+		if err == nil { // else there is no ::1
+			defer other.Close()
+			go server.Serve(other)
+		}
+	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), pagePatience)
 		defer cancel()
@@ -66,6 +78,11 @@ func (l Login) Loopback(ctx context.Context, open func(page string)) (Credential
 	case out := <-f.result:
 		return out.credential, out.err
 	case <-ctx.Done():
+	}
+	select {
+	case out := <-f.result: // it came at the same moment
+		return out.credential, out.err
+	default:
 		return Credential{}, context.Cause(ctx)
 	}
 }
@@ -117,7 +134,7 @@ func (f *loopback) handler(ctx context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		switch {
-		case r.Host != "127.0.0.1:"+f.port && r.Host != "localhost:"+f.port: // a page that had its own name resolve to here
+		case r.Host != "127.0.0.1:"+f.port && r.Host != "localhost:"+f.port && r.Host != "[::1]:"+f.port: // a page that had its own name resolve to here
 			answerPage(w, http.StatusForbidden, "This address is not for you.")
 		case r.URL.Path != callbackPath:
 			answerPage(w, http.StatusNotFound, "There is nothing here.")
@@ -162,7 +179,7 @@ func (f *loopback) receive(ctx context.Context, q url.Values) (Credential, error
 	}
 	r, e := f.ask(ctx, f.Client.TokenURL, url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")},
 		"redirect_uri": {f.redirect}, "code_verifier": {f.verifier}})
-	if ctx.Err() != nil {
+	if e != nil && ctx.Err() != nil {
 		return Credential{}, context.Cause(ctx)
 	}
 	if e == nil {

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -110,8 +111,8 @@ func (m *Manager) Keep(ctx context.Context, name string, c Credential) error {
 	if c.Refreshed.IsZero() {
 		c.Refreshed = now
 	}
-	if client, ok := m.Client(name); ok && c.Kind == "" {
-		c.Kind = client.Kind
+	if client, ok := m.Client(name); ok {
+		c.Kind, c.Client = cmp.Or(c.Kind, client.Kind), way{client: client}.clientDigest()
 	}
 	c.Parked = ""
 	err := m.vault.Update(ctx, func(kept map[string]Credential) error {
@@ -214,8 +215,14 @@ func (m *Manager) Close(ctx context.Context) {
 	m.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		m.running.Wait()
-		close(done)
+		m.mu.Lock()
+		accounts := slices.Collect(maps.Values(m.accounts))
+		m.mu.Unlock()
+		for _, a := range accounts {
+			_ = a.saveLate(ctx) // the last chance of what could not be written before
+		}
 	}()
 	select {
 	case <-done:

@@ -214,8 +214,8 @@ func TestLoginElsewhere(t *testing.T) {
 		for i, c := range []Credential{
 			{Refresh: "refresh-a"},
 			{Refresh: "refresh-b", Access: "access-b", Expires: time.Now().Add(time.Hour)},
-			{Kind: KindCopilot, Access: "gho-c"},
-			{Kind: KindCopilot, Access: "gho-d"},
+			{Kind: KindGoogle, Access: "gho-c"},
+			{Kind: KindGoogle, Access: "gho-d"},
 		} {
 			p.serves(c.Refresh)
 			if err := there.Keep(t.Context(), work, c); err != nil {
@@ -252,7 +252,7 @@ func TestLoginElsewhere(t *testing.T) {
 // A GitHub token that is refused is not taken from the file again; another one is.
 func TestStaticRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newMemory(map[string]Credential{work: {Kind: KindCopilot, Access: "gho-1"}})
+		v := newMemory(map[string]Credential{work: {Kind: KindGoogle, Access: "gho-1"}})
 		m := process(v, &provider{})
 		s := m.Static(work)
 		token := gives(t, s, "gho-1")
@@ -585,7 +585,7 @@ func TestNearlyEnded(t *testing.T) {
 // Who exchanges a GitHub token notices a login elsewhere while its own token still serves.
 func TestFollowStatic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := newMemory(map[string]Credential{work: {Kind: KindCopilot, Access: "gho-1"}})
+		v := newMemory(map[string]Credential{work: {Kind: KindGoogle, Access: "gho-1"}})
 		base := process(v, &provider{}).Static(work)
 		s := NewSource(func(ctx context.Context) (Token, error) {
 			t, err := base.Token(ctx)
@@ -594,7 +594,7 @@ func TestFollowStatic(t *testing.T) {
 		s.Follow(base)
 		gives(t, s, "of gho-1")
 		v.mu.Lock()
-		v.kept[work] = Credential{Kind: KindCopilot, Access: "gho-2"} // by hand
+		v.kept[work] = Credential{Kind: KindGoogle, Access: "gho-2"} // by hand
 		v.mu.Unlock()
 		time.Sleep(lookEvery)
 		gives(t, s, "of gho-2")

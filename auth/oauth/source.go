@@ -19,6 +19,8 @@ const (
 	exchangePatience = 20 * time.Second
 	firstBackoff     = time.Second
 	longestBackoff   = time.Minute
+	// finalBackoff is how long it is believed that only a person can help: plans are bought, and providers err.
+	finalBackoff = 50 * time.Minute
 	// freeRefusals is how many tokens in a row may be refused as soon as they are issued before exchanges are spaced out.
 	freeRefusals = 2
 	// lookEvery is how often it is looked whether another process has signed in anew.
@@ -75,7 +77,8 @@ func (s *Source) Follow(base *Source) {
 
 // Token returns a token that is good now. One exchange serves all who wait; who stops waiting ends it for nobody else. A
 // token that is near its end is still given out while another is fetched. After a failure the next exchange waits: 1 s, then
-// twice as long each time, up to a minute; until then every call fails at once. Errors: *Error, and ctx's own.
+// twice as long each time, up to a minute, after one that only a person can mend 50 minutes; until then every call fails at
+// once. Errors: *Error, and ctx's own.
 func (s *Source) Token(ctx context.Context) (Token, error) {
 	s.look()
 	for {
@@ -104,7 +107,7 @@ func (s *Source) get() (Token, *flight, error) {
 		return s.token, nil, nil
 	}
 	if s.flight == nil {
-		if s.failed != nil && (s.failed.Final || now.Before(s.due)) {
+		if s.failed != nil && now.Before(s.due) {
 			if good {
 				return s.token, nil, nil
 			}
@@ -154,6 +157,7 @@ func (s *Source) exchange(f *flight) {
 	if err == nil && !token.good(now) {
 		err = &Error{Reason: ReasonTemporary, Message: "the provider's token had ended before it came"}
 	}
+	token.Expires = token.Expires.Round(0) // the wall's time: monotonic clocks stand still while a laptop sleeps
 	if err == nil {
 		s.token, s.fetched = token, now
 		s.failures, s.failed = 0, nil
@@ -173,6 +177,9 @@ func (s *Source) exchange(f *flight) {
 // fail notes a failure after so many others.
 func (s *Source) fail(e *Error, before int, now time.Time) {
 	wait := min(firstBackoff<<min(before, 10), longestBackoff)
+	if e.Final {
+		wait = finalBackoff
+	}
 	wait += time.Duration(rand.Float64() * 0.1 * float64(wait))
 	s.failed, s.due = e, now.Add(max(wait, e.Retry))
 }
@@ -207,6 +214,16 @@ func (s *Source) Refuse(t Token, why *Error) {
 		s.failures++
 	case s.refusals > freeRefusals:
 		s.fail(&Error{Reason: ReasonCredentials, Message: "the provider refuses each token that it issues"}, s.refusals-freeRefusals-1, now)
+	}
+}
+
+// Served notes that the provider has taken the token that the Authorization header showed: it was issued in earnest.
+func (s *Source) Served(authorization string) {
+	_, access, _ := strings.Cut(authorization, " ")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals > 0 && s.token.Access.Reveal() == access {
+		s.refusals = 0
 	}
 }
 

@@ -297,12 +297,15 @@ func TestRefuse(t *testing.T) {
 		s.Refuse(old, why)
 		gives(t, s, "token-2")
 		s.Refuse(token, why)
-		time.Sleep(time.Hour)
+		time.Sleep(finalBackoff / 2)
 		if e := fails(t, s, ReasonScope); !e.Final || p.count.Load() != 2 {
 			t.Errorf("%+v, %d exchanges", e, p.count.Load())
 		}
 		s.Reset()
 		gives(t, s, "token-3")
+		s.Refuse(Token{Access: auth.NewSecret("token-3")}, why)
+		time.Sleep(2 * finalBackoff) // nobody did anything, but the provider may have changed its mind
+		gives(t, s, "token-4")
 	})
 }
 

@@ -20,6 +20,7 @@ type Credential struct {
 	Scope     string    `json:"scope,omitempty"`    // granted
 	Account   string    `json:"account,omitempty"`  // who it is, for people
 	Obtained  time.Time `json:"obtained,omitzero"`  // when somebody signed in; refreshing leaves it
+	Client    string    `json:"client,omitempty"`   // digest of the client that signed in: another one cannot use it
 	Origin    string    `json:"origin,omitempty"`   // digest of the refresh token in a key's configuration that this one came from
 	Parked    string    `json:"parked,omitempty"`   // why it is of no use until the next login, in a closed word
 }

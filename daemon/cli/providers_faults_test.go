@@ -3,6 +3,7 @@
 package cli_test
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -21,6 +22,7 @@ type rigFault struct {
 	once     bool   // what came of it holds on: each request has a proxy of its own
 	returns  bool   // after mend the key serves again by itself
 	attempts string // what came of the request, by attempt: outcome, or outcome:reason
+	asked    string // the model that the journal has; "" = the client's
 	cools    string // "", "key" or "model", while the other one is there
 	least    time.Duration
 	alone    int                  // the client's status while the other key is switched off; 0: as with it
@@ -106,9 +108,14 @@ func rigFaults() []rigFault {
 			attempts: "cap ok", cools: "key", least: almostHour, alone: 429},
 		{kind: "openai", name: "429", trip: fails(demo.Step{Status: 429, Code: "rate_limit_exceeded", Message: "Rate limit reached.", Header: http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"2m0s"}}}),
 			attempts: "rate_limit ok", cools: "model", least: 110 * time.Second, alone: 429},
+		{kind: "openai", name: "403", trip: fails(demo.Step{Status: 403, Message: "Country, region, or territory not supported."}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
 		{kind: "compatible", name: "402", trip: fails(demo.Step{Status: 402, Message: "Insufficient Balance"}), attempts: "cap ok", cools: "key", least: almostHour, alone: 402},
 		{kind: "compatible", name: "500", trip: fails(demo.Step{Status: 500}), attempts: "fault ok", cools: "key", least: half, alone: 500},
 		{kind: "gemini", name: "429", trip: fails(demo.Step{Status: 429, Header: after("45")}), attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
+		{kind: "gemini", name: "quota of the day", trip: fails(demo.Step{Status: 429, Message: "You exceeded your current quota, please check your plan and billing details.", Header: after("3600")}),
+			attempts: "cap ok", cools: "key", least: almostHour, alone: 429},
+		{kind: "gemini", name: "403", trip: fails(demo.Step{Status: 403, Message: "Permission denied."}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "gemini", name: "a bad request", trip: fails(demo.Step{Status: 400, Message: "No."}), attempts: "passthrough", alone: 400},
 		{kind: "gemini", name: "503", trip: fails(demo.Step{Status: 503, Message: "The model is overloaded."}), attempts: "overload ok", cools: "model", least: half, alone: 503},
 
 		{kind: "copilot", name: "the token ends", trip: expire, attempts: "renew ok"},
@@ -117,11 +124,15 @@ func rigFaults() []rigFault {
 		{kind: "copilot", name: "401 again", once: true, trip: refuse(401, 401), attempts: "renew credential:http_401 ok", cools: "key", least: almostHour, alone: 503},
 		{kind: "copilot", name: "421", trip: refuse(421), attempts: "renew ok"},
 		{kind: "copilot", name: "model_not_supported", trip: func(p *rigProvider) { p.copilot.Unknown("gpt-4.1") }, attempts: "renew ok"},
+		{kind: "copilot", name: "421 again", trip: refuse(421, 421), attempts: "renew fault ok", cools: "key", least: half},
+		{kind: "copilot", name: "another model of the family", once: true, trip: func(p *rigProvider) { p.copilot.SetModels(demo.CopilotModel{ID: "gpt-5"}) }, attempts: "renew ok", asked: "gpt-5"},
+		{kind: "copilot", name: "the model is gone", once: true, trip: func(p *rigProvider) { p.copilot.SetModels(demo.CopilotModel{ID: "o9"}) }, attempts: "renew unknown_model ok", cools: "model", least: 9 * time.Minute, alone: 400},
+		{kind: "copilot", name: "500", trip: fails(demo.Step{Status: 500}), attempts: "fault ok", cools: "key", least: half, alone: 500},
 		{kind: "copilot", name: "429", trip: fails(demo.Step{Status: 429, Header: after("77")}), attempts: "rate_limit ok", cools: "model", least: 70 * time.Second, alone: 429},
 		{kind: "copilot", name: "quota", trip: fails(demo.Step{Status: 402, Code: "quota_exceeded", Message: "You have exceeded your monthly quota."}), attempts: "cap ok", cools: "key", least: almostHour, alone: 402},
 		{kind: "copilot", name: "the exchange is down", once: true, returns: true, trip: exchangeFails(503, "away"), mend: exchangeIsWell, attempts: "renew fault:token_exchange_failed ok", cools: "key", alone: 503},
-		{kind: "copilot", name: "the token is revoked", once: true, trip: exchangeFails(401, "Bad credentials"), attempts: "renew credential:invalid_credentials ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "copilot", name: "no plan", once: true, trip: func(p *rigProvider) { p.copilot.Expire(); p.copilot.FlagsOnly(true) },
+		{kind: "copilot", name: "the token is revoked", once: true, trip: exchangeFails(401, "Bad credentials"), mend: exchangeIsWell, attempts: "renew credential:invalid_credentials ok", cools: "key", least: almostHour, alone: 503},
+		{kind: "copilot", name: "no plan", once: true, trip: func(p *rigProvider) { p.copilot.Expire(); p.copilot.FlagsOnly(true) }, mend: func(p *rigProvider) { p.copilot.FlagsOnly(false) },
 			attempts: "renew credential:permission_upgrade_required ok", cools: "key", least: almostHour, alone: 503},
 		{kind: "copilot, direct", name: "401", trip: refuse(401), attempts: "renew ok"},
 		{kind: "copilot, direct", name: "421", trip: refuse(421), attempts: "renew ok"},
@@ -155,7 +166,7 @@ func TestProviderFaults(t *testing.T) {
 	for _, fault := range rigFaults() {
 		for i, dialect := range e2eDialects {
 			others := []bool{true, false}
-			if fault.alone == 0 {
+			if fault.alone == 0 && (fault.once || fault.attempts != "renew ok") {
 				others = others[:1]
 			}
 			if !fault.once {
@@ -193,6 +204,9 @@ func (f *rigFault) run(t *testing.T, binary, dialect string, streams, others []b
 			r.admin("/admin/keys/k2/disable")
 		}
 		for _, stream := range streams {
+			if !f.once && !serves() { // also: after a reset the models may be asked for anew
+				t.Fatal("the key does not serve")
+			}
 			f.test(r, p, model, dialect, stream, other)
 			if f.mend != nil {
 				f.mend(p)
@@ -205,7 +219,13 @@ func (f *rigFault) run(t *testing.T, binary, dialect string, streams, others []b
 			r.admin("/admin/keys/k1/reset")
 		}
 	}
-	if !f.once && !serves() {
+	if f.once && !others[0] {
+		exit, printed := r.runCommand(nil, "check", "--live")
+		if stays := strings.Contains(f.attempts, "invalid_grant"); stays != (exit != 0) && f.name != "the model is gone" {
+			t.Errorf("check --live: exit %d: %s", exit, printed)
+		}
+	}
+	if (!f.once || f.mend != nil) && !serves() {
 		t.Error("the key does not serve, afterwards")
 	}
 }
@@ -227,6 +247,9 @@ func (f *rigFault) test(r *providerRig, p *rigProvider, model, dialect string, s
 	}
 	if !sameAttempts(strings.Fields(want), got) {
 		t.Errorf("%s: attempts %q, want %q: status %d: %s", what, got, want, a.status, a.body)
+	}
+	if asked := cmp.Or(f.asked, model); l.Model != asked && !strings.Contains(want, "credential") {
+		t.Errorf("%s: the journal says that %s was asked, want %s", what, l.Model, asked)
 	}
 	if strings.HasSuffix(want, "ok") {
 		if h := hear(t, dialect, a.body, stream); a.status != http.StatusOK || h.text != e2eAnswer && h.text == "" {

@@ -38,7 +38,15 @@ func (a *account) Again(req *http.Request, try int, f *ir.Fault) bool {
 	return true
 }
 
-func (a *account) Open(*http.Response) {}
+// Open notes that a token has served.
+func (a *account) Open(resp *http.Response) {
+	if resp.StatusCode < http.StatusBadRequest && resp.Request != nil {
+		a.tokens.Served(resp.Request.Header.Get("Authorization"))
+	}
+}
+
+// Reset asks for another token.
+func (a *account) Reset() { a.tokens.Reset() }
 
 // noToken is the fault of a key for which there is no token.
 func noToken(err error) *ir.Fault {

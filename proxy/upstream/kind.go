@@ -40,6 +40,13 @@ type Env struct {
 // Kind is what the provider needs beyond an address and a key; nil: nothing.
 func (u *Upstream) Kind() Kind { return u.kind }
 
+// Reset forgets what the key's sign-in has found out and failed at.
+func (u *Upstream) Reset() {
+	if k, ok := u.kind.(interface{ Reset() }); ok {
+		k.Reset()
+	}
+}
+
 // Proxy is the outbound proxy, as Options has it.
 func (u *Upstream) Proxy() string { return u.opt.Proxy.Reveal() }
 

@@ -93,8 +93,9 @@ func (p *Provider) agent() string {
 	return agent + "/" + p.opt.Version
 }
 
-// Reset forgets what was found out of the account: somebody has signed in anew.
+// Reset forgets what was found out of the account: somebody has signed in anew, or an operator wants another try.
 func (p *Provider) Reset() {
+	p.opt.Token.Reset()
 	p.home.forget(p.opt.Project)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,9 +249,9 @@ func tokenFault(err error) *ir.Fault {
 	if !errors.As(err, &e) { // the request is over
 		return &ir.Fault{Status: http.StatusGatewayTimeout, Kind: ir.KindTimeout, Type: ir.KindTimeout, Message: "the token did not come in time"}
 	}
-	f := &ir.Fault{Status: http.StatusServiceUnavailable, Kind: ir.KindOverloaded, Type: e.Reason, Message: e.Message, Reset: e.Retry}
 	if e.Final {
-		f.Status, f.Kind = http.StatusUnauthorized, ir.KindAuth
+		return &ir.Fault{Status: http.StatusUnauthorized, Kind: ir.KindAuth, Type: e.Reason, Message: e.Message, Reset: e.Retry}
 	}
-	return f
+	// Not 503: that would be the model's, while no model can be asked without a token.
+	return &ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: e.Reason, Message: e.Message, Reset: max(e.Retry, time.Second)}
 }

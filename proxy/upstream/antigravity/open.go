@@ -11,6 +11,9 @@ import (
 func (p *Provider) Open(resp *http.Response) {
 	a := askedOf(resp.Request)
 	good := resp.StatusCode >= 200 && resp.StatusCode < 300
+	if good && resp.Request != nil {
+		p.opt.Token.Served(resp.Request.Header.Get("Authorization"))
+	}
 	if good {
 		p.welcome(resp.Request, a.model)
 	}

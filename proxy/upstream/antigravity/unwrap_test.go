@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"coding-proxy/auth/oauth"
 )
 
 const (
@@ -173,7 +175,7 @@ func FuzzUnwrap(f *testing.F) {
 
 // TestOpen reads answers through the body that Open leaves, in small pieces.
 func TestOpen(t *testing.T) {
-	p := New(Options{})
+	p := New(Options{Token: oauth.NewSource(nil, nil)})
 	for _, tc := range []struct {
 		name, kind, in, want string
 		status               int
@@ -213,7 +215,7 @@ func TestOpen(t *testing.T) {
 func TestOpenTellsErrors(t *testing.T) {
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(io.MultiReader(
 		strings.NewReader(`{"response": {"a`), iotest.ErrReader(io.ErrUnexpectedEOF)))}
-	New(Options{}).Open(resp)
+	New(Options{Token: oauth.NewSource(nil, nil)}).Open(resp)
 	got, err := io.ReadAll(resp.Body)
 	if string(got) != `{"a` || err != io.ErrUnexpectedEOF {
 		t.Errorf("%q, %v", got, err)
@@ -224,7 +226,7 @@ func TestOpenTellsErrors(t *testing.T) {
 func TestOpenLeavesEncodings(t *testing.T) {
 	body := io.NopCloser(strings.NewReader("x"))
 	resp := &http.Response{StatusCode: 200, Header: http.Header{"Content-Encoding": {"gzip"}}, Body: body}
-	if New(Options{}).Open(resp); resp.Body != body {
+	if New(Options{Token: oauth.NewSource(nil, nil)}).Open(resp); resp.Body != body {
 		t.Error("a compressed body is looked into")
 	}
 }

@@ -136,10 +136,13 @@ func (p *Provider) Again(req *http.Request, try int, f *ir.Fault) bool {
 	return false
 }
 
-// Open notes which host has answered: there is no envelope.
+// Open notes which host has answered, and that the token has served: there is no envelope.
 func (p *Provider) Open(resp *http.Response) {
 	if resp.Request != nil && resp.StatusCode != http.StatusMisdirectedRequest {
 		p.hosts.answered(resp.Request.URL)
+	}
+	if resp.Request != nil && resp.StatusCode < http.StatusBadRequest {
+		p.source.Served(resp.Request.Header.Get("Authorization"))
 	}
 }
 

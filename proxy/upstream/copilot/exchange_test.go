@@ -165,7 +165,7 @@ func TestReset(t *testing.T) {
 		t.Fatal("no fault")
 	}
 	a.demo.FlagsOnly(false)
-	a.advance(time.Hour)
+	a.advance(10 * time.Minute)
 	if r := a.ask("/v1/messages", askClaude); r.fault == nil {
 		t.Error("a person need not act")
 	}
