@@ -114,7 +114,7 @@ func TestLargeBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := New(Options{Token: oauth.NewSource(nil, nil)}).wrap(req, envelope{project: "p", model: "m", action: "generateContent", id: "1"}); f != nil {
+	if f := New(Options{}).wrap(req, envelope{project: "p", model: "m", action: "generateContent", id: "1"}); f != nil {
 		t.Fatal(f)
 	}
 	var sent [2][]byte
