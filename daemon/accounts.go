@@ -53,6 +53,9 @@ func (a *Accounts) SignIn(ctx context.Context, name string, port int, tell func(
 	if !ok {
 		return oauth.Credential{}, &oauth.Error{Reason: oauth.ReasonTemporary, Final: true, Message: "the configuration has no login of this name any more"}
 	}
+	if err := a.Writable(ctx); err != nil { // before a person is sent to the provider for nothing
+		return oauth.Credential{}, err
+	}
 	l := oauth.Login{Client: client, Transport: a.via(a.outbound(name)), Now: a.now, Port: port}
 	var c oauth.Credential
 	var err error
@@ -96,7 +99,11 @@ func FindLogin(logins map[string]oauth.Client, word string) (name string, err er
 			are = append(are, n)
 		}
 	}
-	switch near := config.Nearest(word, names); {
+	known := slices.Clone(names)
+	for _, n := range names {
+		known = append(known, logins[n].Kind)
+	}
+	switch near := config.Nearest(word, known); {
 	case len(are) == 1:
 		return are[0], nil
 	case len(are) > 1:

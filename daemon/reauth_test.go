@@ -163,7 +163,7 @@ func TestReauth(t *testing.T) {
 	if again := h.begin("work", "work"); again != s {
 		t.Errorf("a second login has begun: %+v, %+v", s, again)
 	}
-	if page := visitPage(t, s.AuthorizeURL, "allow"); !strings.Contains(page, "You are signed in") {
+	if page := visitPage(t, s.AuthorizeURL, "allow"); !strings.Contains(page, "The provider has agreed") {
 		t.Errorf("the browser shows %s", page)
 	}
 	h.ended("work", "completed")

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -409,6 +410,8 @@ func (f *failover) errorAnswer(ctx context.Context, c *call, l *lane, resp *http
 	switch {
 	case isPage(body) || len(body) > maxErrorBody || err != nil:
 		a.err = &Error{Status: a.fault.Status, Type: ir.KindAPI, Message: "the upstream answered with an error that is not one of its API"}
+	case resp.StatusCode == http.StatusMisdirectedRequest: // the host is ours to choose
+		a.err = &Error{Status: http.StatusBadGateway, Type: ir.KindAPI, Message: "the upstream's host is the wrong one for this account"}
 	case resp.StatusCode < 400:
 		a.err = &Error{Status: http.StatusBadGateway, Type: ir.KindAPI, Message: "the upstream redirected the request"}
 	default:
@@ -435,7 +438,7 @@ func (f *failover) tell(c *call, l *lane, a *answer, body []byte) {
 		return
 	}
 	fault := a.fault
-	fault.Message = string(l.up.Mask([]byte(fault.Message)))
+	fault.Message = cmp.Or(string(l.up.Mask([]byte(fault.Message))), "the upstream answered with status "+strconv.Itoa(a.fault.Status))
 	if isTooLong(fault, strings.ToLower(fault.Message)) {
 		fault.Kind, fault.Code = ir.KindInvalid, ir.CodeTooLong
 		if fault.Status != http.StatusRequestEntityTooLarge {

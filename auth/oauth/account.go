@@ -41,6 +41,9 @@ type login struct {
 
 func loginOf(c Credential, ok bool) (l login) {
 	if ok {
+		if !c.Obtained.IsZero() { // a refresh changes them, and is no login
+			c.Refresh, c.Access = "", ""
+		}
 		l.identity, l.parked = c.identity(), c.Parked != ""
 	}
 	return l
@@ -53,6 +56,9 @@ func (l login) renews(before login) bool {
 
 // exchanged is a credential and the one that it came from.
 type exchanged struct{ from, to Credential }
+
+// Format keeps every verb of fmt from showing the tokens: it asks no unexported field.
+func (x exchanged) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, x.to) }
 
 func newAccount(m *Manager, name string) *account {
 	a := &account{m: m, name: name}

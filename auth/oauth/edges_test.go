@@ -159,6 +159,24 @@ func TestServedTokens(t *testing.T) {
 	})
 }
 
+// A refresh by one process is no login to the others, rotated or not: what they know stays.
+func TestRotationIsNoLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newMemory(map[string]Credential{work: signedIn()})
+		p := &provider{refresh: "refresh-0", life: 3600, rotates: true}
+		here, there := process(v, p).Source(work, nil), process(v, p).Source(work, nil)
+		gives(t, here, "access-1")
+		there.Drop(gives(t, there, "access-1"))
+		gives(t, there, "access-2")
+		logins := here.signedIn()
+		time.Sleep(2 * lookEvery)
+		gives(t, here, "access-1")
+		if n := here.signedIn(); n != logins {
+			t.Errorf("%d resets", n-logins)
+		}
+	})
+}
+
 // A fixed port is ours on both addresses that localhost may be.
 func TestLocalhostIsOurs(t *testing.T) {
 	other, err := net.Listen("tcp", "[::1]:0")

@@ -87,6 +87,9 @@ func (l Login) Loopback(ctx context.Context, open func(page string)) (Credential
 	}
 }
 
+// Format keeps every verb of fmt from showing the tokens: it asks no unexported field.
+func (o outcome) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, o.credential, " ", o.err) }
+
 func (l Login) begin(listener net.Listener) *loopback {
 	_, port, _ := net.SplitHostPort(listener.Addr().String()) // it is an address
 	host := "127.0.0.1"                                       // RFC 8252: no resolver has a say in it
@@ -149,7 +152,7 @@ func (f *loopback) handler(ctx context.Context) http.Handler {
 			if err != nil {
 				answerPage(w, http.StatusBadRequest, "Not signed in: "+personal(err)+".")
 			} else {
-				answerPage(w, http.StatusOK, "You are signed in. You may close this page and go back to the terminal.")
+				answerPage(w, http.StatusOK, "The provider has agreed. You may close this page; the terminal says the rest.")
 			}
 			f.result <- outcome{c, err}
 		}

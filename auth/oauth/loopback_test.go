@@ -111,7 +111,7 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("POST: status %d", status)
 		}
 		status, body, h := b.back(redirect, "code", "code-1")
-		if status != 200 || !strings.Contains(body, "You are signed in") || strings.Contains(body, "code-1") {
+		if status != 200 || !strings.Contains(body, "The provider has agreed") || strings.Contains(body, "code-1") {
 			t.Errorf("%d %s", status, body)
 		}
 		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {

@@ -3,6 +3,7 @@ package oauth
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -125,6 +126,15 @@ func (m *Manager) Keep(ctx context.Context, name string, c Credential) error {
 	return err
 }
 
+// Writable says why nothing could be kept; nil: it could. It writes nothing.
+func (m *Manager) Writable(ctx context.Context) error {
+	unchanged := errors.New("nothing to write")
+	if err := m.vault.Update(ctx, func(map[string]Credential) error { return unchanged }); !errors.Is(err, unchanged) {
+		return err
+	}
+	return nil
+}
+
 // Forget removes what a login obtained. Nothing to remove is an Error.
 func (m *Manager) Forget(ctx context.Context, name string) error {
 	err := m.vault.Update(ctx, func(kept map[string]Credential) error {
@@ -159,7 +169,6 @@ func (m *Manager) Look() []string {
 	}
 	now := make(map[string]login, len(kept))
 	for name, c := range kept {
-		c.Refresh, c.Access = "", "" // those of one login change as it is refreshed
 		now[name] = loginOf(c, true)
 	}
 	m.mu.Lock()

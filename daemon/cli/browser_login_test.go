@@ -199,7 +199,7 @@ func (h *loginHouse) signIn(t *testing.T, b *browser) {
 	defer p.close(t)
 	p.visit(t, string(page))
 	text := p.press(t, "allow")
-	if !strings.Contains(text, "You are signed in.") {
+	if !strings.Contains(text, "The provider has agreed.") {
 		t.Errorf("the page says %q", text)
 	}
 	p.resize(t, 360)

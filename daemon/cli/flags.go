@@ -97,7 +97,7 @@ func parseWords(fs *flag.FlagSet, args []string, env Environment, least, most in
 		fmt.Fprintf(env.Stderr, "coding-proxy %s: unexpected argument %q\n", fs.Name(), words[most])
 		return nil, exitUsage, true
 	case len(words) < least:
-		fmt.Fprintf(env.Stderr, "coding-proxy %s: something is missing; see coding-proxy %[1]s -h\n", fs.Name())
+		fmt.Fprintf(env.Stderr, "coding-proxy %s: a name is missing; see coding-proxy %[1]s -h\n", fs.Name())
 		return nil, exitUsage, true
 	}
 	return words, 0, false

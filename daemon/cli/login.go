@@ -41,9 +41,9 @@ const noLoginsText = "the configuration has no `oauth` section. It says as what 
     "work": {"kind": "google", "client_id": "…", "client_secret": "${GOOGLE_CLIENT_SECRET}"}
   }
 
-and a key of the pool then has, for example:
+and a key of the pool then shows what the login obtained, for example:
 
-  {"id": "copilot-1", "provider": "copilot", "credential": "oauth:hub"}
+  "pool": {"strategy": "fill-first", "keys": [{"id": "copilot-1", "provider": "copilot", "credential": "oauth:hub"}]}
 
 Client ids are those of an app that you have registered with the provider: none is built in.
 `
@@ -178,13 +178,15 @@ func keysOf(cfg *config.Config, account string) []string {
 }
 
 // loadLogins reads the configuration. A wrong one is told, and keeps nobody from what was stored.
-func loadLogins(src *config.Source, env Environment) *config.Config {
+func loadLogins(src *config.Source, env Environment) (cfg *config.Config, good bool) {
 	cfg, err := config.Load(*src)
-	if err != nil {
-		cfg = new(config.Config)
-		cfg.Server.DataDir = locate(src, env)
+	if err == nil {
+		return cfg, true
 	}
-	return cfg
+	fmt.Fprintf(env.Stderr, "warning: %s\n", explain(err))
+	cfg = new(config.Config)
+	cfg.Server.DataDir = locate(src, env)
+	return cfg, false
 }
 
 // logout forgets what a login has obtained.
@@ -195,7 +197,7 @@ func logout(args []string, env Environment) int {
 	if done {
 		return code
 	}
-	cfg := loadLogins(src, env)
+	cfg, _ := loadLogins(src, env)
 	accounts, closeAccounts := daemon.OpenAccounts(cfg, warnTo(env))
 	defer closeAccounts()
 	states, err := accounts.States()
@@ -252,7 +254,7 @@ func credentials(args []string, env Environment) int {
 	if code, done := parse(fs, args, env); done {
 		return code
 	}
-	cfg := loadLogins(src, env)
+	cfg, good := loadLogins(src, env)
 	accounts, closeAccounts := daemon.OpenAccounts(cfg, warnTo(env))
 	defer closeAccounts()
 	states, err := accounts.States()
@@ -269,8 +271,10 @@ func credentials(args []string, env Environment) int {
 		printJSON(env.Stdout, struct {
 			Credentials []account `json:"credentials"`
 		}{list})
-	case len(list) == 0:
+	case len(list) == 0 && good:
 		fmt.Fprint(env.Stdout, "Nobody is signed in, and "+noLoginsText)
+	case len(list) == 0:
+		fmt.Fprintln(env.Stdout, "Nobody is signed in.")
 	default:
 		printAccounts(env.Stdout, list)
 	}

@@ -257,7 +257,7 @@ func TestLoginStopped(t *testing.T) {
 	env, _, _ := testEnvironment()
 	src := sourceFlags(newFlags("x", "", "", env), env)
 	src.Path, src.DataDir = filepath.Join(p.dir, "config.json"), filepath.Join(p.dir, "data")
-	cfg := loadLogins(src, env)
+	cfg, _ := loadLogins(src, env)
 	accounts, closeAccounts := daemon.OpenAccounts(cfg, func(string) {})
 	defer closeAccounts()
 	for _, name := range []string{"hub", "work"} {
@@ -294,7 +294,7 @@ func TestLoginUse(t *testing.T) {
 			[]string{"login"}, exitFailed, "127.0.0.1"},
 		{"logout of nobody", "", []string{"logout", "hub"}, exitFailed, "nobody is signed in to hub"},
 		{"logout, near name", "", []string{"logout", "hubb"}, exitUsage, `did you mean "hub"?`},
-		{"logout of nothing", "", []string{"logout"}, exitUsage, "something is missing"},
+		{"logout of nothing", "", []string{"logout"}, exitUsage, "a name is missing"},
 		{"logout, none configured", `{` + pool + `}`, []string{"logout", "hub"}, exitFailed, "nobody is signed in"},
 	} {
 		if p := p; c.config != "" {

@@ -5,7 +5,9 @@ package cli_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +37,9 @@ func (p *rigProvider) echo() string {
 	if p.host != nil {
 		list = p.host.Requests()
 	}
+	if len(list) == 0 {
+		return ""
+	}
 	last := list[len(list)-1]
 	for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
 		if v := last.Header.Get(name); v != "" {
@@ -47,7 +52,11 @@ func (p *rigProvider) echo() string {
 func fails(step demo.Step) func(*rigProvider) {
 	return func(p *rigProvider) {
 		step := step
-		step.Message = p.echo() + step.Message
+		step.Message, step.Header = p.echo()+step.Message, maps.Clone(step.Header)
+		if step.Header == nil {
+			step.Header = http.Header{}
+		}
+		step.Header.Set("X-Debug", p.echo())
 		p.provider.Push(step)
 	}
 }
@@ -64,16 +73,72 @@ func assists(steps ...demo.AssistStep) func(*rigProvider) {
 func after(seconds string) http.Header { return http.Header{"Retry-After": {seconds}} }
 
 const (
-	noTime      = 0
 	half        = 25 * time.Second // of what a fault without a stated reset earns first
 	almostHour  = 59 * time.Minute
 	statedDelay = time.Hour + 2*time.Minute
 )
 
-// rigFaults are all of them.
-func rigFaults() []rigFault {
-	expire := func(p *rigProvider) { p.copilot.Expire() }
-	expireLogin := func(p *rigProvider) { p.identity.Expire() }
+// What a fault comes to.
+var (
+	renewed     = rigFault{attempts: "renew ok"}
+	credential  = rigFault{attempts: "credential ok", cools: "key", least: almostHour, alone: 503}
+	usedUp      = rigFault{attempts: "cap ok", cools: "key", least: almostHour, alone: 429}
+	overloaded  = rigFault{attempts: "overload ok", cools: "model", least: half, alone: 503}
+	broken      = rigFault{attempts: "fault ok", cools: "key", least: half, alone: 500}
+	noExchange  = rigFault{once: true, returns: true, attempts: "renew fault:token_exchange_failed ok", cools: "key", alone: 503}
+	revoked     = rigFault{once: true, attempts: "renew credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503}
+	clientFault = rigFault{attempts: "passthrough", alone: 400}
+)
+
+// limited is a rate limit with a stated reset.
+func limited(least time.Duration) rigFault {
+	return rigFault{attempts: "rate_limit ok", cools: "model", least: least, alone: 429}
+}
+
+// of is the fault with a name, and how it comes about.
+func (f rigFault) of(kind, name string, trip func(*rigProvider)) rigFault {
+	f.kind, f.name, f.trip = kind, name, trip
+	return f
+}
+
+func (f rigFault) with(change func(*rigFault)) rigFault {
+	change(&f)
+	return f
+}
+
+// keyFaults are those of providers that need no more than an address and a key.
+func keyFaults() []rigFault {
+	reset := func() string { return fmt.Sprint(time.Now().Add(time.Hour).Unix()) }
+	window := func(p *rigProvider) {
+		fails(demo.Step{Status: 429, Header: http.Header{
+			"Anthropic-Ratelimit-Unified-Status": {"rejected"}, "Anthropic-Ratelimit-Unified-Reset": {reset()}, "Anthropic-Ratelimit-Unified-Representative-Claim": {"five_hour"},
+			"Anthropic-Ratelimit-Unified-5h-Status": {"rejected"}, "Anthropic-Ratelimit-Unified-5h-Reset": {reset()},
+		}})(p)
+	}
+	unpaid := usedUp.with(func(f *rigFault) { f.alone = 402 })
+	return []rigFault{
+		credential.of("anthropic", "401", fails(demo.Step{Status: 401})),
+		credential.of("anthropic, bearer", "403", fails(demo.Step{Status: 403})),
+		limited(70*time.Second).of("anthropic", "429", fails(demo.Step{Status: 429, Header: after("77")})),
+		limited(almostHour).with(func(f *rigFault) { f.cools = "key" }).of("anthropic", "unified window", window),
+		overloaded.with(func(f *rigFault) { f.alone = 529 }).of("anthropic", "529", fails(demo.Step{Status: 529})),
+		usedUp.with(func(f *rigFault) { f.alone = 400 }).of("anthropic", "credit", fails(demo.Step{Status: 400, Message: "Your credit balance is too low to access the Anthropic API."})),
+		usedUp.of("openai", "quota", fails(demo.Step{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "You exceeded your current quota."})),
+		limited(110*time.Second).of("openai", "429", fails(demo.Step{Status: 429, Code: "rate_limit_exceeded", Message: "Rate limit reached.",
+			Header: http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"2m0s"}}})),
+		credential.of("openai", "403", fails(demo.Step{Status: 403, Message: "Country, region, or territory not supported."})),
+		unpaid.of("compatible", "402", fails(demo.Step{Status: 402, Message: "Insufficient Balance"})),
+		broken.of("compatible", "500", fails(demo.Step{Status: 500})),
+		limited(40*time.Second).of("gemini", "429", fails(demo.Step{Status: 429, Header: after("45")})),
+		usedUp.of("gemini", "quota of the day", fails(demo.Step{Status: 429, Message: "You exceeded your current quota, please check your plan and billing details.", Header: after("3600")})),
+		credential.of("gemini", "403", fails(demo.Step{Status: 403, Message: "Permission denied."})),
+		clientFault.of("gemini", "a bad request", fails(demo.Step{Status: 400, Message: "No."})),
+		overloaded.of("gemini", "503", fails(demo.Step{Status: 503, Message: "The model is overloaded."})),
+	}
+}
+
+// copilotFaults are those of Copilot, and of its exchange.
+func copilotFaults() []rigFault {
 	refuse := func(statuses ...int) func(*rigProvider) {
 		return func(p *rigProvider) { p.copilot.Refuse(statuses...) }
 	}
@@ -83,87 +148,71 @@ func rigFaults() []rigFault {
 			p.copilot.FailExchange(demo.CopilotFailure{Status: status, Body: fmt.Sprintf(`{"message":"%s: %s"}`, text, rigGitHubToken)})
 		}
 	}
-	exchangeIsWell := func(p *rigProvider) { p.copilot.FailExchange(demo.CopilotFailure{}) }
-	revoke := func(p *rigProvider) {
-		p.identity.Expire()
-		p.identity.Revoke()
+	exchangeIsWell := func(f *rigFault) {
+		f.mend = func(p *rigProvider) { p.copilot.FailExchange(demo.CopilotFailure{}) }
 	}
-	identityDown := func(p *rigProvider) {
+	noPlan := func(on bool) func(*rigProvider) {
+		return func(p *rigProvider) { p.copilot.Expire(); p.copilot.FlagsOnly(on) }
+	}
+	models := func(id string) func(*rigProvider) {
+		return func(p *rigProvider) { p.copilot.SetModels(demo.CopilotModel{ID: id}) }
+	}
+	unpaid := usedUp.with(func(f *rigFault) { f.alone = 402 })
+	return []rigFault{
+		renewed.of("copilot", "the token ends", func(p *rigProvider) { p.copilot.Expire() }),
+		renewed.of("copilot", "401", refuse(401)),
+		renewed.of("copilot", "403", refuse(403)),
+		credential.with(func(f *rigFault) { f.once, f.attempts = true, "renew credential:http_401 ok" }).of("copilot", "401 again", refuse(401, 401)),
+		renewed.of("copilot", "421", refuse(421)),
+		broken.with(func(f *rigFault) { f.attempts, f.alone = "renew fault ok", 0 }).of("copilot", "421 again", refuse(421, 421)),
+		renewed.of("copilot", "model_not_supported", func(p *rigProvider) { p.copilot.Unknown("gpt-4.1") }),
+		renewed.with(func(f *rigFault) { f.once, f.asked = true, "gpt-5" }).of("copilot", "another model of the family", models("gpt-5")),
+		rigFault{once: true, attempts: "renew unknown_model ok", cools: "model", least: 9 * time.Minute, alone: 400}.of("copilot", "the model is gone", models("o9")),
+		broken.of("copilot", "500", fails(demo.Step{Status: 500})),
+		limited(70*time.Second).of("copilot", "429", fails(demo.Step{Status: 429, Header: after("77")})),
+		unpaid.of("copilot", "quota", fails(demo.Step{Status: 402, Code: "quota_exceeded", Message: "You have exceeded your monthly quota."})),
+		noExchange.with(exchangeIsWell).of("copilot", "the exchange is down", exchangeFails(503, "away")),
+		credential.with(func(f *rigFault) { f.once, f.attempts = true, "renew credential:invalid_credentials ok" }).with(exchangeIsWell).of("copilot", "revoked", exchangeFails(401, "Bad credentials")),
+		credential.with(func(f *rigFault) {
+			f.once, f.attempts, f.mend = true, "renew credential:permission_upgrade_required ok", noPlan(false)
+		}).of("copilot", "no plan", noPlan(true)),
+		renewed.of("copilot, direct", "401", refuse(401)),
+		renewed.of("copilot, direct", "421", refuse(421)),
+	}
+}
+
+// googleFaults are those of what is signed in with Google.
+func googleFaults() []rigFault {
+	expire := func(p *rigProvider) { p.identity.Expire() }
+	revoke := func(p *rigProvider) { p.identity.Expire(); p.identity.Revoke() }
+	down := func(p *rigProvider) {
 		p.identity.Expire()
 		p.identity.Push(demo.IdentityStep{Status: http.StatusServiceUnavailable, Raw: "<p>" + rigRefreshToken})
 	}
-	return []rigFault{
-		{kind: "anthropic", name: "401", trip: fails(demo.Step{Status: 401}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "anthropic, bearer", name: "403", trip: fails(demo.Step{Status: 403}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "anthropic", name: "429", trip: fails(demo.Step{Status: 429, Header: after("77")}), attempts: "rate_limit ok", cools: "model", least: 70 * time.Second, alone: 429},
-		{kind: "anthropic", name: "unified window", attempts: "rate_limit ok", cools: "key", least: almostHour, alone: 429,
-			trip: func(p *rigProvider) {
-				reset := fmt.Sprint(time.Now().Add(time.Hour).Unix())
-				fails(demo.Step{Status: 429, Header: http.Header{"Anthropic-Ratelimit-Unified-Status": {"rejected"}, "Anthropic-Ratelimit-Unified-5h-Status": {"rejected"},
-					"Anthropic-Ratelimit-Unified-5h-Reset": {reset}, "Anthropic-Ratelimit-Unified-Reset": {reset}, "Anthropic-Ratelimit-Unified-Representative-Claim": {"five_hour"}}})(p)
-			}},
-		{kind: "anthropic", name: "529", trip: fails(demo.Step{Status: 529}), attempts: "overload ok", cools: "model", least: half, alone: 529},
-		{kind: "anthropic", name: "credit", trip: fails(demo.Step{Status: 400, Message: "Your credit balance is too low to access the Anthropic API."}), attempts: "cap ok", cools: "key", least: almostHour, alone: 400},
-		{kind: "openai", name: "insufficient_quota", trip: fails(demo.Step{Status: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "You exceeded your current quota."}),
-			attempts: "cap ok", cools: "key", least: almostHour, alone: 429},
-		{kind: "openai", name: "429", trip: fails(demo.Step{Status: 429, Code: "rate_limit_exceeded", Message: "Rate limit reached.", Header: http.Header{"X-Ratelimit-Remaining-Requests": {"0"}, "X-Ratelimit-Reset-Requests": {"2m0s"}}}),
-			attempts: "rate_limit ok", cools: "model", least: 110 * time.Second, alone: 429},
-		{kind: "openai", name: "403", trip: fails(demo.Step{Status: 403, Message: "Country, region, or territory not supported."}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "compatible", name: "402", trip: fails(demo.Step{Status: 402, Message: "Insufficient Balance"}), attempts: "cap ok", cools: "key", least: almostHour, alone: 402},
-		{kind: "compatible", name: "500", trip: fails(demo.Step{Status: 500}), attempts: "fault ok", cools: "key", least: half, alone: 500},
-		{kind: "gemini", name: "429", trip: fails(demo.Step{Status: 429, Header: after("45")}), attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
-		{kind: "gemini", name: "quota of the day", trip: fails(demo.Step{Status: 429, Message: "You exceeded your current quota, please check your plan and billing details.", Header: after("3600")}),
-			attempts: "cap ok", cools: "key", least: almostHour, alone: 429},
-		{kind: "gemini", name: "403", trip: fails(demo.Step{Status: 403, Message: "Permission denied."}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "gemini", name: "a bad request", trip: fails(demo.Step{Status: 400, Message: "No."}), attempts: "passthrough", alone: 400},
-		{kind: "gemini", name: "503", trip: fails(demo.Step{Status: 503, Message: "The model is overloaded."}), attempts: "overload ok", cools: "model", least: half, alone: 503},
-
-		{kind: "copilot", name: "the token ends", trip: expire, attempts: "renew ok"},
-		{kind: "copilot", name: "401", trip: refuse(401), attempts: "renew ok"},
-		{kind: "copilot", name: "403", trip: refuse(403), attempts: "renew ok"},
-		{kind: "copilot", name: "401 again", once: true, trip: refuse(401, 401), attempts: "renew credential:http_401 ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "copilot", name: "421", trip: refuse(421), attempts: "renew ok"},
-		{kind: "copilot", name: "model_not_supported", trip: func(p *rigProvider) { p.copilot.Unknown("gpt-4.1") }, attempts: "renew ok"},
-		{kind: "copilot", name: "421 again", trip: refuse(421, 421), attempts: "renew fault ok", cools: "key", least: half},
-		{kind: "copilot", name: "another model of the family", once: true, trip: func(p *rigProvider) { p.copilot.SetModels(demo.CopilotModel{ID: "gpt-5"}) }, attempts: "renew ok", asked: "gpt-5"},
-		{kind: "copilot", name: "the model is gone", once: true, trip: func(p *rigProvider) { p.copilot.SetModels(demo.CopilotModel{ID: "o9"}) }, attempts: "renew unknown_model ok", cools: "model", least: 9 * time.Minute, alone: 400},
-		{kind: "copilot", name: "500", trip: fails(demo.Step{Status: 500}), attempts: "fault ok", cools: "key", least: half, alone: 500},
-		{kind: "copilot", name: "429", trip: fails(demo.Step{Status: 429, Header: after("77")}), attempts: "rate_limit ok", cools: "model", least: 70 * time.Second, alone: 429},
-		{kind: "copilot", name: "quota", trip: fails(demo.Step{Status: 402, Code: "quota_exceeded", Message: "You have exceeded your monthly quota."}), attempts: "cap ok", cools: "key", least: almostHour, alone: 402},
-		{kind: "copilot", name: "the exchange is down", once: true, returns: true, trip: exchangeFails(503, "away"), mend: exchangeIsWell, attempts: "renew fault:token_exchange_failed ok", cools: "key", alone: 503},
-		{kind: "copilot", name: "the token is revoked", once: true, trip: exchangeFails(401, "Bad credentials"), mend: exchangeIsWell, attempts: "renew credential:invalid_credentials ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "copilot", name: "no plan", once: true, trip: func(p *rigProvider) { p.copilot.Expire(); p.copilot.FlagsOnly(true) }, mend: func(p *rigProvider) { p.copilot.FlagsOnly(false) },
-			attempts: "renew credential:permission_upgrade_required ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "copilot, direct", name: "401", trip: refuse(401), attempts: "renew ok"},
-		{kind: "copilot, direct", name: "421", trip: refuse(421), attempts: "renew ok"},
-
-		{kind: "antigravity", name: "the token ends", trip: expireLogin, attempts: "renew ok"},
-		{kind: "antigravity", name: "401", trip: assists(demo.AssistStep{Status: 401}), attempts: "renew ok"},
-		{kind: "antigravity", name: "401 again", once: true, trip: assists(demo.AssistStep{Status: 401}, demo.AssistStep{Status: 401}), attempts: "renew credential ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "antigravity", name: "403", trip: assists(demo.AssistStep{Status: 403}), attempts: "credential ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "antigravity", name: "bad request in an envelope", trip: assists(demo.AssistStep{Status: 400, Message: "No.", Enveloped: true}), attempts: "passthrough", alone: 400},
-		{kind: "antigravity", name: "quota", trip: assists(demo.AssistStep{Status: 429, Reason: "QUOTA_EXHAUSTED", ResetDelay: "1h2m3.5s", Message: "You have exhausted your capacity on this model."}),
-			attempts: "rate_limit ok", cools: "model", least: statedDelay, alone: 429},
-		{kind: "antigravity", name: "rate, in an envelope", trip: assists(demo.AssistStep{Status: 429, Reason: "RATE_LIMIT_EXCEEDED", RetryDelay: "45s", Message: "Too fast.", Enveloped: true}),
-			attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
-		{kind: "antigravity", name: "rate, in an array", trip: assists(demo.AssistStep{Status: 429, Reason: "RATE_LIMIT_EXCEEDED", RetryDelay: "45s", Message: "Too fast.", Array: true}),
-			attempts: "rate_limit ok", cools: "model", least: 40 * time.Second, alone: 429},
-		{kind: "antigravity", name: "capacity", trip: assists(demo.AssistStep{Status: 503, Reason: "MODEL_CAPACITY_EXHAUSTED", Message: "No capacity available."}), attempts: "overload ok", cools: "model", least: half, alone: 503},
-		{kind: "antigravity", name: "the identity provider is down", once: true, returns: true, trip: identityDown, attempts: "renew fault:token_exchange_failed ok", cools: "key", alone: 503},
-		{kind: "antigravity", name: "revoked", once: true, trip: revoke, attempts: "renew credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "antigravity, generativelanguage", name: "the token ends", trip: expireLogin, attempts: "renew ok"},
-		{kind: "antigravity, generativelanguage", name: "revoked", once: true, trip: revoke, attempts: "renew credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503},
-		{kind: "gemini, signed in", name: "the token ends", trip: expireLogin, attempts: "renew ok"},
-		{kind: "gemini, signed in", name: "the identity provider is down", once: true, returns: true, trip: identityDown, attempts: "renew fault:token_exchange_failed ok", cools: "key", alone: 503},
-		{kind: "gemini, signed in", name: "revoked", once: true, trip: revoke, attempts: "renew credential:invalid_grant ok", cools: "key", least: almostHour, alone: 503},
+	tooFast := demo.AssistStep{Status: 429, Reason: "RATE_LIMIT_EXCEEDED", RetryDelay: "45s", Message: "Too fast."}
+	enveloped, array := tooFast, tooFast
+	enveloped.Enveloped, array.Array = true, true
+	list := []rigFault{
+		renewed.of("antigravity", "401", assists(demo.AssistStep{Status: 401})),
+		credential.with(func(f *rigFault) { f.once, f.attempts = true, "renew credential ok" }).of("antigravity", "401 again", assists(demo.AssistStep{Status: 401}, demo.AssistStep{Status: 401})),
+		credential.of("antigravity", "403", assists(demo.AssistStep{Status: 403})),
+		clientFault.of("antigravity", "a bad request, in an envelope", assists(demo.AssistStep{Status: 400, Message: "No.", Enveloped: true})),
+		limited(statedDelay).of("antigravity", "quota", assists(demo.AssistStep{Status: 429, Reason: "QUOTA_EXHAUSTED", ResetDelay: "1h2m3.5s", Message: "You have exhausted your capacity on this model."})),
+		limited(40*time.Second).of("antigravity", "rate, in an envelope", assists(enveloped)),
+		limited(40*time.Second).of("antigravity", "rate, in an array", assists(array)),
+		overloaded.of("antigravity", "capacity", assists(demo.AssistStep{Status: 503, Reason: "MODEL_CAPACITY_EXHAUSTED", Message: "No capacity available."})),
 	}
+	for _, kind := range []string{"antigravity", "antigravity, generativelanguage", "gemini, signed in"} {
+		list = append(list, renewed.of(kind, "the token ends", expire), noExchange.of(kind, "the identity provider is down", down), revoked.of(kind, "revoked", revoke))
+	}
+	return list
 }
 
 // TestProviderFaults: what goes wrong with a provider is what the journal says, cools what it concerns, and is seen by no client
 // while another provider is there; else it comes in the client's own dialect.
 func TestProviderFaults(t *testing.T) {
 	binary := buildProxy(t.Context(), t)
-	for _, fault := range rigFaults() {
+	for _, fault := range slices.Concat(keyFaults(), copilotFaults(), googleFaults()) {
 		for i, dialect := range e2eDialects {
 			others := []bool{true, false}
 			if fault.alone == 0 && (fault.once || fault.attempts != "renew ok") {

@@ -12,8 +12,6 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -361,37 +359,4 @@ func (r *providerRig) keyState(id string) rigKey {
 	}
 	r.t.Fatalf("there is no key %s: %s", id, a.body)
 	return rigKey{}
-}
-
-// serve runs a handler on loopback.
-func serve(t *testing.T, h http.Handler) string {
-	t.Helper()
-	server := httptest.NewServer(h)
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
-// strictProvider is a simulated provider of some dialects that takes one key.
-func strictProvider(t *testing.T, name string, keys []string, dialects ...string) (*demo.Provider, string) {
-	t.Helper()
-	p := demo.New(demo.Options{Name: name, Keys: keys, CheckSignatures: true, Dialects: dialects})
-	p.Always(demo.Step{Text: e2eAnswer})
-	return p, serve(t, p)
-}
-
-// forwarding is an HTTP proxy that asks for a password, and counts who passed.
-type forwarding struct {
-	mu     sync.Mutex
-	passed int
-}
-
-func (f *forwarding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Proxy-Authorization") != "Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+rigProxyPassword)) {
-		w.WriteHeader(http.StatusProxyAuthRequired)
-		return
-	}
-	f.mu.Lock()
-	f.passed++
-	f.mu.Unlock()
-	(&httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL = q.In.URL }, FlushInterval: -1}).ServeHTTP(w, r)
 }

@@ -3,10 +3,14 @@
 package cli_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"coding-proxy/proxy/demo"
@@ -255,7 +259,11 @@ func TestProviders(t *testing.T) {
 func (p *rigProvider) converse(r *providerRig, model rigModel, dialect string, stream bool) {
 	t := r.t
 	t.Helper()
-	p.provider.Push(demo.Step{Thinking: "The zebra?", Tools: []demo.Tool{tool(lookTool, "at", "stripes")}, Usage: sessionUsage}, demo.Step{Text: e2eAnswer, Usage: sessionUsage})
+	echo := http.Header{"X-Debug": {p.echo()}}
+	p.provider.Push(
+		demo.Step{Thinking: "The zebra?", Tools: []demo.Tool{tool(lookTool, "at", "stripes")}, Usage: sessionUsage, Header: echo},
+		demo.Step{Text: e2eAnswer, Usage: sessionUsage, Header: echo},
+	)
 	var call *rigCall
 	for turn := range 2 {
 		what := fmt.Sprintf("%s as %s, stream %t, turn %d", model.name, dialect, stream, turn)
@@ -294,4 +302,43 @@ func (p *rigProvider) check(r *providerRig) {
 			r.t.Errorf("%s: exit %d: %s", strings.Join(args, " "), exit, printed)
 		}
 	}
+}
+
+// serve runs a handler on loopback.
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// strictProvider is a simulated provider of some dialects that takes one key.
+func strictProvider(t *testing.T, name string, keys []string, dialects ...string) (*demo.Provider, string) {
+	t.Helper()
+	p := demo.New(demo.Options{Name: name, Keys: keys, CheckSignatures: true, Dialects: dialects})
+	p.Always(demo.Step{Text: e2eAnswer})
+	return p, serve(t, p)
+}
+
+// forwarding is an HTTP proxy that asks for a password, and counts who passed.
+type forwarding struct {
+	mu     sync.Mutex
+	passed int
+}
+
+func (f *forwarding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Proxy-Authorization") != "Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+rigProxyPassword)) {
+		w.WriteHeader(http.StatusProxyAuthRequired)
+		return
+	}
+	f.mu.Lock()
+	f.passed++
+	f.mu.Unlock()
+	(&httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL = q.In.URL }, FlushInterval: -1}).ServeHTTP(w, r)
+}
+
+func (f *forwarding) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.passed
 }
