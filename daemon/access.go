@@ -15,6 +15,9 @@ import (
 // watch says why a request may not see the pages, nil when it may: it is this machine's own, or shows the admin key.
 // Commands show the token, since a proxy that listens on no loopback address is not asked by one.
 func (s *server) watch(r *http.Request, live *liveState) *web.Error {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" { // a picture in some page, say
+		return &web.Error{Status: http.StatusForbidden, Type: "permission_error", Message: "the origin is a foreign one"}
+	}
 	refusal := notLocal(r, live.hosts)
 	if refusal == "" || s.hasToken(r) && sameMachine(r) {
 		return nil

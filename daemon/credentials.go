@@ -127,6 +127,7 @@ func (c *Credentials) readOrSetAside() (map[string]oauth.Credential, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged and cannot be set aside: %w", credentialsName, err)
 	}
+	_ = os.Chmod(aside, 0o600) // it may hold tokens
 	c.Warn(fmt.Sprintf("%s could not be read; it is set aside as %s, and everybody has to sign in again", credentialsName, filepath.Base(aside)))
 	return map[string]oauth.Credential{}, nil
 }

@@ -325,3 +325,21 @@ func TestForeignCredentials(t *testing.T) {
 		}
 	}
 }
+
+// What other origins' pages ask for as pictures and the like is not answered: each look may cost a request upstream.
+func TestPicturesOfOtherOrigins(t *testing.T) {
+	t.Parallel()
+	_, url := strict(t, "one", chat)
+	i := start(t, poolOf(protocolKey(k1, chat, url)))
+	for header, want := range map[string]int{"cross-site no-cors": 403, "cross-site navigate": 200, "same-origin cors": 200, "none navigate": 200, "": 200} {
+		var headers []string
+		if site, mode, ok := strings.Cut(header, " "); ok {
+			headers = []string{"Sec-Fetch-Site: " + site, "Sec-Fetch-Mode: " + mode}
+		}
+		for _, path := range []string{"/stats", "/api/pool/stats"} {
+			if r := i.ask("GET", path, "", headers...); r.status != want {
+				t.Errorf("%s %q: status %d, want %d", path, header, r.status, want)
+			}
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -27,6 +28,8 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.said = append(f.said, r.Host+" "+r.Header.Get("Proxy-Authorization"))
 	f.mu.Unlock()
+	body, _ := io.ReadAll(r.Body) // a server closes what is not read yet when it answers
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	(&httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL = q.In.URL }, FlushInterval: -1}).ServeHTTP(w, r)
 }
 

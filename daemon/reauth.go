@@ -50,6 +50,10 @@ func newReauth(d *Daemon) *reauth {
 	return &reauth{d: d, ctx: ctx, cancel: cancel, attempts: map[string]*attempt{}}
 }
 
+// exchangeWait is how long the end waits for an exchange under way: longer than one may take, since a refresh token that was
+// rotated and not written is lost.
+const exchangeWait = 15 * time.Second
+
 // close ends the logins that wait for a person, and waits until what providers have granted is written.
 func (x *reauth) close() {
 	x.mu.Lock()
@@ -57,7 +61,7 @@ func (x *reauth) close() {
 	x.mu.Unlock()
 	x.cancel()
 	x.running.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	ctx, cancel := context.WithTimeout(context.Background(), exchangeWait)
 	defer cancel()
 	x.d.accounts.Close(ctx)
 }

@@ -91,6 +91,12 @@ func (h *signInHouse) status(name string) reauthState {
 	h.t.Helper()
 	var v struct{ Providers map[string]reauthState }
 	h.api("/api/reauth/status", http.StatusOK, &v)
+	for name, s := range v.Providers {
+		if s.UserCode+s.VerificationURI+s.AuthorizeURL != "" {
+			h.t.Errorf("anybody here is told where to sign in to %s", name)
+		}
+	}
+	h.api("/api/reauth/status", http.StatusOK, &v, "Authorization: Bearer "+h.Daemon.instance.Token)
 	if len(v.Providers) != 2 {
 		h.t.Errorf("providers: %v", v.Providers)
 	}
@@ -98,9 +104,9 @@ func (h *signInHouse) status(name string) reauthState {
 }
 
 // api asks as a page does; answers hold no token.
-func (h *signInHouse) api(path string, status int, into any) {
+func (h *signInHouse) api(path string, status int, into any, header ...string) {
 	h.t.Helper()
-	r := h.ask("GET", path, "")
+	r := h.ask("GET", path, "", header...)
 	h.tellsNoToken(r.body)
 	if err := json.Unmarshal([]byte(r.body), into); err != nil || r.status != status {
 		h.t.Fatalf("%s: %d, want %d: %s", path, r.status, status, r.body)
@@ -335,6 +341,8 @@ func TestCopilotAccount(t *testing.T) {
 		}
 	}
 	h.copilot.Refuse(500)
+	h.api("/api/copilot/models", http.StatusOK, &models) // the list is new
+	h.admin("POST", "/admin/reset")
 	h.api("/api/copilot/models", http.StatusBadGateway, &models)
 	if r := h.askAs("copilot"); r.status != 200 {
 		t.Errorf("status %d: %s", r.status, r.body)

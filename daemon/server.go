@@ -82,6 +82,9 @@ func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState
 				return true
 			}
 		}
+		if bearer(r) != "" && s.administer(r, live) == nil {
+			r = web.AsAdmin(r)
+		}
 		live.web.Serve(w, r, route)
 	case allow != "":
 		w.Header().Set("Allow", allow)

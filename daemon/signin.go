@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 
 	"coding-proxy/daemon/config"
 	"coding-proxy/pool"
@@ -28,8 +30,8 @@ func (d *Daemon) ways(cfg *config.Config) map[string]*upstream.Upstream {
 
 func upstreams(cfg *config.Config, env upstream.Env) map[string]*upstream.Upstream {
 	ups := make(map[string]*upstream.Upstream, len(cfg.Upstreams))
-	for id, o := range cfg.Upstreams {
-		ups[id] = upstream.New(o, env)
+	for _, id := range slices.Sorted(maps.Keys(cfg.Upstreams)) { // of keys that share a login, the last one's proxy is its way
+		ups[id] = upstream.New(cfg.Upstreams[id], env)
 	}
 	return ups
 }

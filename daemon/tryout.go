@@ -186,8 +186,32 @@ func (t *Tryout) send(ctx context.Context, transport http.RoundTripper, up *upst
 	}
 }
 
-// send sends the request, without the key if it is not to be shown.
+// send sends the request, without the key if it is not to be shown. A token that was kept may have ended early: then it is
+// sent once more with another.
 func (pr probe) send(ctx context.Context, transport http.RoundTripper, up *upstream.Upstream, withKey bool) (*http.Response, error) {
+	for try := 0; ; try++ {
+		req, err := pr.request(ctx, up, withKey, try)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		refused := resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden
+		if refused && try == 0 && up.Renews(req, try, resp.StatusCode) {
+			resp.Body.Close()
+			continue
+		}
+		if up.Kind() != nil {
+			up.Kind().Open(resp)
+		}
+		return resp, nil
+	}
+}
+
+// request is what a try sends.
+func (pr probe) request(ctx context.Context, up *upstream.Upstream, withKey bool, try int) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, pr.method, pr.url(up), strings.NewReader(pr.body))
 	if err != nil {
 		return nil, fmt.Errorf("building the request: %w", err)
@@ -198,23 +222,19 @@ func (pr probe) send(ctx context.Context, transport http.RoundTripper, up *upstr
 	if !withKey {
 		req.Header.Del(pr.at.HeaderName)
 	}
-	if f := up.Sign(req, 0); f != nil {
+	if f := up.Sign(req, try); f != nil {
 		return nil, unsignedError(f.Message)
 	}
 	if pr.intent != "" && req.Header.Get("Openai-Intent") == "" { // one of the configuration stays
 		req.Header.Set("Openai-Intent", pr.intent)
 	}
-	resp, err := transport.RoundTrip(req)
-	if err == nil && up.Kind() != nil {
-		up.Kind().Open(resp)
-	}
-	return resp, err
+	return req, nil
 }
 
 // unsignedError says why a key has no token to show.
 type unsignedError string
 
-func (e unsignedError) Error() string { return "not signed in: " + string(e) }
+func (e unsignedError) Error() string { return "no token: " + string(e) }
 
 // isOpen reports whether the call is answered without the key, too, so that its success tells nothing of the key.
 func (pr probe) isOpen(ctx context.Context, transport http.RoundTripper, up *upstream.Upstream) bool {
@@ -238,7 +258,7 @@ func unreached(err error) string {
 	var unsigned unsignedError
 	switch {
 	case errors.As(err, &unsigned):
-		return printable(unsigned.Error())
+		return unsigned.Error() // the provider's words in it are cut and clean
 	case errors.Is(err, context.Canceled):
 		return "interrupted"
 	case errors.Is(err, context.DeadlineExceeded):

@@ -68,6 +68,7 @@ type call struct {
 	record    stats.Record
 	finished  bool
 	held      bool        // the body's reference is still ours
+	aside     bool        // a question beside the request: what comes back says nothing of the key, nor of its token
 	committed atomic.Bool // the client has its header: no further key is tried
 }
 

@@ -80,6 +80,10 @@ func (c *call) countUpstream(w http.ResponseWriter) bool {
 	if lease.UpstreamModel != q.model {
 		q.body = nestedModel(q.body, lease.UpstreamModel)
 	}
+	if up := c.p.upstream(q, lease.Key); up.Copilot() != nil { // there is no such call
+		lease.Close(pool.Outcome{Class: pool.Cancelled}, pool.Tokens{})
+		return false
+	}
 	a, lease := (&failover{c.p}).attempt(c.in.Context(), q, lease, header, own)
 	c.record.Attempts = q.record.Attempts
 	if a.resp == nil {
@@ -113,7 +117,7 @@ func (c *call) question(w http.ResponseWriter) (*call, error) {
 	wait := &set.opt.Timeouts
 	wait.FirstByteNonstream, wait.Idle = min(wait.FirstByteNonstream, countWait), min(wait.Idle, countWait)
 	q := &call{Entry: c.Entry, p: c.p, set: &set, dialect: c.dialect, in: c.in, body: c.body, model: c.model, modelAt: c.modelAt,
-		maxTokens: -1, session: c.session, refers: c.refers, want: c.want}
+		maxTokens: -1, session: c.session, refers: c.refers, want: c.want, aside: true}
 	q.writer = newClientWriter(w, c.p)
 	return q, q.pin()
 }

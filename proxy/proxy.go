@@ -123,7 +123,7 @@ func (p *Proxy) Pending() int64 { return p.inFlight.Load() - p.idle.Load() }
 func (p *Proxy) Serve(w http.ResponseWriter, r *http.Request, e Entry) {
 	n := p.inFlight.Add(1)
 	defer p.inFlight.Add(-1)
-	if limit := p.settings().opt.Limits.MaxInFlight; limit > 0 && n > int64(limit) && e.Route.Guard == GuardKey {
+	if limit := p.settings().opt.Limits.MaxInFlight; limit > 0 && n-p.idle.Load() > int64(limit) && e.Route.Guard == GuardKey {
 		p.Refuse(w, r, e, &Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error",
 			Message: "too many requests in flight", RetryAfter: time.Second})
 		return

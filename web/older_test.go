@@ -45,7 +45,7 @@ func TestOlderAccounts(t *testing.T) {
 		diagnoses: map[string]json.RawMessage{"k2": json.RawMessage(`{"token":{"good":true}}`), "gone": json.RawMessage(`{}`)},
 	}
 	for url, want := range map[string]string{
-		"/api/reauth/status": `{"providers":{"hub":{"state":"pending","user_code":"AB-12","verification_uri":"https://a.test/device"},` +
+		"/api/reauth/status": `{"providers":{"hub":{"state":"pending"},` +
 			`"old":{"state":"failed","error":"expired_token"},"work":{"state":"completed","completed_ago_seconds":1.5}}}`,
 		"/api/copilot/diagnostics": `{"keys":{"gone":{},"k2":{"token":{"good":true}}}}`,
 		"/api/status":              `{"tiers":[{"name":"default","rate_limit":{"is_rate_limited":false,"remaining_seconds":0},"diagnostics":{"k2":{"token":{"good":true}}}}]}`,
@@ -53,6 +53,18 @@ func TestOlderAccounts(t *testing.T) {
 		if w := f.ask(t, "GET", url); w.Code != 200 || w.Body.String() != want {
 			t.Errorf("%s: %d\ngot  %s\nwant %s", url, w.Code, w.Body, want)
 		}
+	}
+}
+
+// Where a person goes to sign in is told to administrators alone.
+func TestReauthStatusOfAnAdmin(t *testing.T) {
+	f := small()
+	f.accounts = accounts{signIns: map[string]SignIn{"hub": {State: "pending", UserCode: "AB-12", VerificationURI: "https://a.test/device"}}}
+	r := AsAdmin(httptest.NewRequest("GET", "/api/reauth/status", nil))
+	w := httptest.NewRecorder()
+	New(f, f, f.accounts, f.callers, noon).Serve(w, r, Find(Routes(), r.URL.Path))
+	if want := `{"providers":{"hub":{"state":"pending","user_code":"AB-12","verification_uri":"https://a.test/device"}}}`; w.Body.String() != want {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

@@ -139,6 +139,8 @@ func (f *loopback) handler(ctx context.Context) http.Handler {
 		switch {
 		case r.Host != "127.0.0.1:"+f.port && r.Host != "localhost:"+f.port && r.Host != "[::1]:"+f.port: // a page that had its own name resolve to here
 			answerPage(w, http.StatusForbidden, "This address is not for you.")
+		case r.Header.Get("Sec-Fetch-Dest") != "" && r.Header.Get("Sec-Fetch-Dest") != "document": // a picture in some page, say
+			answerPage(w, http.StatusForbidden, "Only a browser that comes from the provider is expected here.")
 		case r.URL.Path != callbackPath:
 			answerPage(w, http.StatusNotFound, "There is nothing here.")
 		case r.Method != http.MethodGet:

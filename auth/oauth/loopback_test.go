@@ -190,6 +190,24 @@ func TestLoopbackEnds(t *testing.T) {
 	}
 }
 
+// What a page has its pictures ask for is no answer: whoever has the port could end the sign-in else.
+func TestLoopbackIsNoPicture(t *testing.T) {
+	_, _, err := loops(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"access_token":"access-1","refresh_token":"refresh-1","expires_in":3600}`)
+	}, KindGoogle, func(b *browser, redirect string) {
+		req, _ := http.NewRequest(http.MethodGet, redirect+"?state=guess&code=x", nil)
+		req.Header.Set("Sec-Fetch-Dest", "image")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%v, %v", resp, err)
+		}
+		b.back(redirect, "code", "code-1")
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // The first answer counts; who comes later, also while it is being exchanged, is told so. Who closes the page breaks nothing off.
 func TestLoopbackOnce(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})

@@ -16,7 +16,7 @@ const (
 	// early is how long before its end a token is asked for anew, while the old one still serves.
 	early = 2 * time.Minute
 	// exchangePatience bounds one exchange. It is nobody's request that ends it: others wait for it, too.
-	exchangePatience = 20 * time.Second
+	exchangePatience = 10 * time.Second
 	firstBackoff     = time.Second
 	longestBackoff   = time.Minute
 	// finalBackoff is how long it is believed that only a person can help: plans are bought, and providers err.
@@ -188,19 +188,19 @@ func (s *Source) fail(e *Error, before int, now time.Time) {
 // after the other are asked for more as after failures.
 func (s *Source) Drop(t Token) { s.Refuse(t, nil) }
 
-// Refused is Drop by the Authorization header that showed the token.
-func (s *Source) Refused(authorization string) {
-	if _, access, ok := strings.Cut(authorization, " "); ok {
-		s.Drop(Token{Access: auth.NewSecret(access)})
-	}
+// Refused is Drop by the Authorization header that showed the token. It reports whether another one may do: this was not one
+// of several in a row that were new.
+func (s *Source) Refused(authorization string) bool {
+	_, access, ok := strings.Cut(authorization, " ")
+	return ok && s.Refuse(Token{Access: auth.NewSecret(access)}, nil)
 }
 
 // Refuse is Drop, where the provider has also said why no other token would do, e.g. that too little was granted; nil: it has not.
-func (s *Source) Refuse(t Token, why *Error) {
+func (s *Source) Refuse(t Token, why *Error) (mayDo bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.Access.IsZero() || s.token.Access.Reveal() != t.Access.Reveal() {
-		return
+		return true // another one has come, or is on its way
 	}
 	now := s.now()
 	s.token, s.refused = Token{}, t.Access
@@ -215,6 +215,7 @@ func (s *Source) Refuse(t Token, why *Error) {
 	case s.refusals > freeRefusals:
 		s.fail(&Error{Reason: ReasonCredentials, Message: "the provider refuses each token that it issues"}, s.refusals-freeRefusals-1, now)
 	}
+	return why == nil && s.refusals == 1
 }
 
 // Served notes that the provider has taken the token that the Authorization header showed: it was issued in earnest.

@@ -212,6 +212,9 @@ func logout(args []string, env Environment) int {
 	for _, s := range states { // also of logins that the configuration has no more
 		known[s.Name] = oauth.Client{Kind: s.Kind}
 	}
+	if _, ok := known["key:"+words[0]]; ok { // the key's own id
+		words[0] = "key:" + words[0]
+	}
 	name, err := daemon.FindLogin(known, words[0])
 	switch {
 	case len(known) == 0:

@@ -3,8 +3,10 @@
 package cli_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -20,6 +22,7 @@ import (
 type rigProvider struct {
 	key      string // the entry of pool.keys, of the id k1
 	oauth    string // the configuration's section; with it the key is signed in by the command first
+	login    string // its entry
 	models   []rigModel
 	provider *demo.Provider                   // gives the answers
 	shown    func(r *demo.Request) string     // what is wrong with how the key was shown; nil: its provider has seen to it
@@ -75,6 +78,7 @@ func rigKinds() map[string]func(*testing.T) *rigProvider {
 		"copilot, other shape": func(t *testing.T) *rigProvider {
 			return copilotRig(t, demo.CopilotOptions{OtherShape: true})
 		},
+		"copilot, signed in":              copilotLoginRig,
 		"copilot, direct":                 copilotDirectRig,
 		"antigravity":                     antigravityRig,
 		"antigravity, generativelanguage": generativeRig,
@@ -155,6 +159,19 @@ func copilotDirectRig(t *testing.T) *rigProvider {
 		key: fmt.Sprintf(`{"id":"k1","provider":"copilot","github_token":%q,"token_url":"%s/copilot_internal/v2/token","base_url":%q}`, rigDirectToken, url, url)}
 }
 
+// copilotLoginRig has what the command login obtained, by a device's code.
+func copilotLoginRig(t *testing.T) *rigProvider {
+	i := demo.NewIdentity(demo.IdentityOptions{ClientID: "app", Interval: 1})
+	i.SetConsent(demo.Allows)
+	c := demo.NewCopilot(demo.CopilotOptions{Answers: demo.Options{CheckSignatures: true}})
+	c.Always(demo.Step{Text: e2eAnswer})
+	ids := serve(t, i)
+	p := &rigProvider{provider: c.Provider, copilot: c, models: copilotModels, identity: i, login: "hub"}
+	p.oauth = fmt.Sprintf(`{"hub":{"kind":"copilot","client_id":"app","device_code_url":"%[1]s/login/device/code","token_url":"%[1]s/login/oauth/access_token"}}`, ids)
+	p.key = fmt.Sprintf(`{"id":"k1","provider":"copilot","credential":"oauth:hub","token_url":"%s/copilot_internal/v2/token"}`, serve(t, c))
+	return p
+}
+
 // identityOf is the identity provider that all logins with Google have here.
 func identityOf(t *testing.T) (*demo.Identity, string) {
 	i := demo.NewIdentity(demo.IdentityOptions{ClientID: "app", ClientSecret: rigClientSecret, RefreshTokens: []string{rigRefreshToken}, Offline: true, Rotate: true})
@@ -196,7 +213,7 @@ func geminiLoginRig(t *testing.T) *rigProvider {
 	i, ids := identityOf(t)
 	p := demo.New(demo.Options{Name: "sim", CheckSignatures: true, Dialects: []string{"gemini"}})
 	p.Always(demo.Step{Text: e2eAnswer})
-	return &rigProvider{provider: p, identity: i, models: []rigModel{{"gemini-3-pro", always("gemini")}},
+	return &rigProvider{provider: p, identity: i, models: []rigModel{{"gemini-3-pro", always("gemini")}}, login: "work",
 		oauth: fmt.Sprintf(`{"work":{"kind":"google","client_id":"app","client_secret":%q,"authorize_url":"%[2]s/auth","token_url":"%[2]s/token"}}`, rigClientSecret, ids),
 		key:   fmt.Sprintf(`{"id":"k1","provider":"gemini","credential":"oauth:work","base_url":"%s/v1beta"}`, serve(t, admitting(i, p)))}
 }
@@ -219,7 +236,7 @@ func (p *rigProvider) start(t *testing.T, binary string, more ...string) *provid
 	t.Helper()
 	r := newProviderRig(t, binary, p.oauth, append([]string{p.key}, more...)...)
 	if p.oauth != "" {
-		r.login("work", p.identity)
+		r.login(p.login, p.identity)
 	}
 	r.begin()
 	return r
@@ -293,8 +310,8 @@ func (p *rigProvider) converse(r *providerRig, model rigModel, dialect string, s
 // check runs the command check, with and without --live, which tries the key, and looks at a login that nobody ends.
 func (p *rigProvider) check(r *providerRig) {
 	if p.oauth != "" {
-		if a := r.ask("POST", "/api/reauth/work", "", "Authorization: Bearer "+rigAdminKey); a.status != http.StatusAccepted {
-			r.t.Errorf("POST /api/reauth/work: status %d: %s", a.status, a.body)
+		if a := r.ask("POST", "/api/reauth/"+p.login, "", "Authorization: Bearer "+rigAdminKey); a.status != http.StatusAccepted {
+			r.t.Errorf("POST /api/reauth: status %d: %s", a.status, a.body)
 		}
 	}
 	for _, args := range [][]string{{"check"}, {"check", "--live"}, {"check", "--live", "--json"}, {"credentials"}} {
@@ -334,6 +351,11 @@ func (f *forwarding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.passed++
 	f.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body)) // the server closes its own with the answer's head, which ends a Transport that has not seen its end
 	(&httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL = q.In.URL }, FlushInterval: -1}).ServeHTTP(w, r)
 }
 

@@ -332,13 +332,20 @@ func (d *decoder) disable(k *keyDraft) {
 	case !k.enabled:
 		reason = "switched off in the configuration"
 	case reason == "" && noKey:
-		reason = "api_key is empty"
-		if k.apiKey.given() {
-			if _, names, _ := expand(k.apiKey.node.text, d.lookup); len(names) > 0 {
+		field, from := "api_key", k.apiKey
+		switch {
+		case k.signIn.githubToken.given():
+			field, from = "github_token", k.signIn.githubToken
+		case k.signIn.refreshToken.given():
+			field, from = "refresh_token", k.signIn.refreshToken
+		}
+		reason = field + " is empty"
+		if from.given() {
+			if _, names, _ := expand(from.node.text, d.lookup); len(names) > 0 {
 				reason = fmt.Sprintf("environment variable %s is empty", names[0])
 			}
 		}
-		d.warn(k.apiKey.value, "%s: key %s is disabled", reason, k.label())
+		d.warn(from.value, "%s: key %s is disabled", reason, k.label())
 	}
 	k.rules.Disabled, k.rules.DisabledReason = reason != "", reason
 }

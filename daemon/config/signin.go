@@ -114,6 +114,7 @@ func (d *decoder) login(name string, l *loginDraft) oauth.Client {
 func (d *decoder) signInURL(s str) *url.URL {
 	u, wrong := baseURL(s.text, false)
 	if wrong != "" {
+		wrong, _, _ = strings.Cut(wrong, "; set `allow_http`") // it is for base URLs
 		d.fail(s.value, "%s%s", wrong, d.unset(s.value))
 	}
 	return u
@@ -167,6 +168,9 @@ func (d *decoder) signsIn(k *keyDraft) {
 		if k.way.DropFields == nil {
 			k.way.DropFields = []string{"service_tier"} // it refuses that
 		}
+		if k.signIn.accountType.given() { // it is part of a host's name
+			d.oneOf(k.signIn.accountType, []string{"individual", "business", "enterprise"}, nil)
+		}
 		k.way.Copilot = upstream.CopilotWay{BaseURL: base, AccountType: k.signIn.accountType.text}
 		d.shown(k, "github_token", k.signIn.githubToken, copilotLogin)
 	} else {
@@ -215,7 +219,7 @@ func (d *decoder) shown(k *keyDraft, name string, token str, kind string) {
 		}
 		return
 	}
-	if k.credential.given() && k.credential.text != name && k.credential.text != "github_token" {
+	if k.credential.given() && k.credential.text != name {
 		d.fail(k.credential.value, "must be %q, or %q and the name of a login", name, accountPrefix)
 		return
 	}

@@ -59,7 +59,7 @@ func signInFaults() []fault {
 			`2:26: oauth.x.kind: must be one of "copilot", "google"; did you mean "copilot"?`,
 			"2:49: oauth.x.client_id: must not be empty",
 			"2:59: oauth.y: `kind` is required", "2:59: oauth.y: `client_id` is required",
-			"2:143: oauth.z.token_url: must be https: over http the key is readable on the way; set `allow_http` if you want that"}},
+			"2:143: oauth.z.token_url: must be https: over http the key is readable on the way"}},
 		{"what a provider settles", keyOnly(`"id": "a", "provider": "copilot", "github_token": "S3CR3T", "protocol": "gemini", "api_key": "S3CR3T", "project": "p"`), []string{
 			"2:73: pool.keys[0].protocol: must not be set: provider copilot settles it",
 			"2:94: pool.keys[0].api_key: must not be set: provider copilot settles it",

@@ -62,3 +62,12 @@ func KindOf(status int) string {
 	}
 	return KindInvalid
 }
+
+// NoToken is the fault of a key that has no token to show: a credential's where only a person can help, else one that
+// passes after retry. It is no overload: that would be the model's, while no model can be asked without a token.
+func NoToken(reason, message string, final bool, retry time.Duration) *Fault {
+	if final {
+		return &Fault{Status: 401, Kind: KindAuth, Type: reason, Message: message, Reset: retry}
+	}
+	return &Fault{Status: 502, Kind: KindAPI, Type: reason, Message: message, Reset: max(retry, time.Second)}
+}

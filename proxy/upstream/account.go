@@ -51,11 +51,8 @@ func (a *account) Reset() { a.tokens.Reset() }
 // noToken is the fault of a key for which there is no token.
 func noToken(err error) *ir.Fault {
 	var e *oauth.Error
-	switch {
-	case !errors.As(err, &e):
-		return &ir.Fault{Status: http.StatusServiceUnavailable, Kind: ir.KindAPI, Type: oauth.ReasonTemporary, Message: "no token could be had"}
-	case e.Final:
-		return &ir.Fault{Status: http.StatusUnauthorized, Kind: ir.KindAuth, Type: e.Reason, Message: e.Error()}
+	if !errors.As(err, &e) { // the request is over
+		return ir.NoToken(oauth.ReasonTemporary, "no token could be had in time", false, 0)
 	}
-	return &ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: e.Reason, Message: e.Error(), Reset: e.Retry}
+	return ir.NoToken(e.Reason, e.Message, e.Final, e.Retry)
 }

@@ -47,6 +47,11 @@ func (u *Upstream) Reset() {
 	}
 }
 
+// Renews is Again of the key's Kind, for who knows no more of an answer than its status.
+func (u *Upstream) Renews(req *http.Request, try, status int) bool {
+	return u.kind != nil && u.kind.Again(req, try, &ir.Fault{Status: status})
+}
+
 // Proxy is the outbound proxy, as Options has it.
 func (u *Upstream) Proxy() string { return u.opt.Proxy.Reveal() }
 

@@ -184,7 +184,10 @@ func (p *Provider) address(req *http.Request, base *url.URL, path string) {
 	if plain, err := url.PathUnescape(u.RawPath); err == nil {
 		u.Path = plain
 	}
-	u.RawQuery = req.URL.RawQuery
+	u.RawQuery = "" // whose project or quota it is, is not the client's to say
+	if alt := req.URL.Query().Get("alt"); alt != "" {
+		u.RawQuery = url.Values{"alt": {alt}}.Encode()
+	}
 	req.URL, req.Host = &u, u.Host
 }
 
@@ -192,8 +195,7 @@ func (p *Provider) address(req *http.Request, base *url.URL, path string) {
 func (p *Provider) Again(req *http.Request, try int, f *ir.Fault) bool {
 	switch {
 	case f.Status == http.StatusUnauthorized:
-		p.opt.Token.Refused(req.Header.Get("Authorization"))
-		return try == 0 // a fresh one that is refused, too, will not do
+		return p.opt.Token.Refused(req.Header.Get("Authorization")) || try == 0 // later, only the address was wrong before
 	case f.Status == http.StatusForbidden:
 		p.shutOut(f, req.Header.Get("Authorization"))
 		return false
@@ -249,9 +251,5 @@ func tokenFault(err error) *ir.Fault {
 	if !errors.As(err, &e) { // the request is over
 		return &ir.Fault{Status: http.StatusGatewayTimeout, Kind: ir.KindTimeout, Type: ir.KindTimeout, Message: "the token did not come in time"}
 	}
-	if e.Final {
-		return &ir.Fault{Status: http.StatusUnauthorized, Kind: ir.KindAuth, Type: e.Reason, Message: e.Message, Reset: e.Retry}
-	}
-	// Not 503: that would be the model's, while no model can be asked without a token.
-	return &ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: e.Reason, Message: e.Message, Reset: max(e.Retry, time.Second)}
+	return ir.NoToken(e.Reason, e.Message, e.Final, e.Retry)
 }

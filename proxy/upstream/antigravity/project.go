@@ -102,7 +102,8 @@ func (p *Provider) find(s *search, token oauth.Token) {
 		if fresh, err := p.opt.Token.Token(ctx); err != nil {
 			f = tokenFault(err)
 		} else {
-			id, f = p.lookUp(ctx, fresh)
+			token = fresh
+			id, f = p.lookUp(ctx, token)
 		}
 	}
 	if f != nil && f.Status == http.StatusForbidden {

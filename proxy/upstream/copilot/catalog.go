@@ -75,6 +75,9 @@ func (c *catalog) get(ctx context.Context) []Model {
 	return c.known()
 }
 
+// newList is up to which age a list need not be asked for again, whoever wants to see it.
+const newList = 5 * time.Second
+
 // refresh fetches the list anew, whatever its age.
 func (c *catalog) refresh(ctx context.Context) error {
 	c.mu.Lock()
@@ -207,6 +210,9 @@ func readModel(entry []byte) Model {
 
 // Models asks for the account's models now. A fault says why there are none: the token's, or the list's own.
 func (p *Provider) Models(ctx context.Context) ([]Model, *ir.Fault) {
+	if age, ok := p.catalog.age(); ok && age >= 0 && age < newList {
+		return p.catalog.known(), nil
+	}
 	err := p.catalog.refresh(ctx)
 	if err == nil {
 		return p.catalog.known(), nil

@@ -276,11 +276,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 func faultOf(err error) *ir.Fault {
 	e := new(oauth.Error)
 	switch {
-	case errors.As(err, &e) && (e.Final || e.Reason != oauth.ReasonTemporary):
-		return &ir.Fault{Status: http.StatusUnauthorized, Kind: ir.KindAuth, Type: e.Reason, Message: e.Message, Reset: e.Retry}
-	case e.Reason != "":
-		// Not 503: that would be the model's, while no model can be asked without a token.
-		return &ir.Fault{Status: http.StatusBadGateway, Kind: ir.KindAPI, Type: e.Reason, Message: e.Message, Reset: max(e.Retry, time.Second)}
+	case errors.As(err, &e):
+		return ir.NoToken(e.Reason, e.Message, e.Final, e.Retry)
 	case errors.Is(err, context.Canceled):
 		return &ir.Fault{Status: 499, Kind: ir.KindAPI, Type: "cancelled", Message: "the request was cancelled while a token was asked for"}
 	}
