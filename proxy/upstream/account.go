@@ -52,7 +52,7 @@ func (a *account) Reset() { a.tokens.Reset() }
 func noToken(err error) *ir.Fault {
 	var e *oauth.Error
 	if !errors.As(err, &e) { // the request is over
-		return ir.NoToken(oauth.ReasonTemporary, "no token could be had in time", false, 0)
+		return &ir.Fault{Status: http.StatusGatewayTimeout, Kind: ir.KindTimeout, Type: ir.KindTimeout, Message: "no token came in time"}
 	}
 	return ir.NoToken(e.Reason, e.Message, e.Final, e.Retry)
 }
