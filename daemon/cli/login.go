@@ -106,6 +106,8 @@ on the machine with the browser ssh -L 8085:127.0.0.1:8085 to here.`, env)
 // loginName is the entry of `oauth` that the words mean; the only one where there are none.
 func loginName(cfg *config.Config, words []string) (string, error) {
 	switch {
+	case len(cfg.Logins) == 0 && cfg.Path == "":
+		return "", errors.New("there is no configuration file yet. A section `oauth` is needed. " + strings.TrimSpace(strings.TrimPrefix(noLoginsText, "the configuration has no `oauth` section. ")))
 	case len(cfg.Logins) == 0:
 		return "", errors.New(strings.TrimSpace(noLoginsText))
 	case len(words) == 1:
