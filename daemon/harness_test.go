@@ -464,6 +464,9 @@ func (i *instance) records(trace string) []stats.Record {
 			i.t.Fatal(err)
 		}
 		for line := range bytes.Lines(data) {
+			if !bytes.HasSuffix(line, []byte("\n")) {
+				break // it is being written
+			}
 			var r stats.Record
 			if err := json.Unmarshal(line, &r); err != nil {
 				i.t.Fatalf("journal: %v: %s", err, line)
