@@ -260,8 +260,8 @@ func TestKilledAnywhere(t *testing.T) {
 	t.Logf("written in %d of %d", written, rounds)
 }
 
-// Two processes on one file, both with an ended token: one exchange, and both have its token.
-func TestTwoProcessesOneExchange(t *testing.T) {
+// Three processes on one file, each with an ended token: one exchange, and all have its token.
+func TestProcessesOneExchange(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{}, 10)
 	dir, p := t.TempDir(), newRotating(t, gate)

@@ -79,9 +79,6 @@ func (m *Manager) Source(name string, transport http.RoundTripper) *Source {
 	return a.source
 }
 
-// Static returns the token itself of a login whose tokens do not end, as GitHub's.
-func (m *Manager) Static(name string) *Source { return m.Source(name, nil) }
-
 // Account returns the tokens of a key that brings its own client and refresh token, the seed. Once the provider has rotated
 // it, the kept one counts, until the configuration has another seed.
 func (m *Manager) Account(key string, c Client, seed auth.Secret, transport http.RoundTripper) *Source {

@@ -32,7 +32,7 @@ func TestRefresh(t *testing.T) {
 		if c.Refresh != "refresh-0" || c.Access != "access-1" || !c.Obtained.Equal(signedIn().Obtained) || c.Account == "" || c.Parked != "" {
 			t.Errorf("kept: %#v", c)
 		}
-		if m.Source(work, nil) != s || m.Static(work) != s {
+		if m.Source(work, nil) != s || m.Source(work, nil) != s {
 			t.Error("another source of the same account")
 		}
 		m.Configure(map[string]Client{work: workClient, "play": workClient})
@@ -254,7 +254,7 @@ func TestStaticRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newMemory(map[string]Credential{work: {Kind: KindGoogle, Access: "gho-1"}})
 		m := process(v, &provider{})
-		s := m.Static(work)
+		s := m.Source(work, nil)
 		token := gives(t, s, "gho-1")
 		if !token.Expires.IsZero() {
 			t.Errorf("ends at %v", token.Expires)
@@ -449,7 +449,7 @@ func TestStatesAndLook(t *testing.T) {
 		key := m.Account("k1", workClient, auth.NewSecret("refresh-0"), nil)
 		gives(t, key, "access-1")
 		gives(t, m.Source(work, nil), "access-2")
-		fails(t, m.Static("play"), ReasonNotSignedIn)
+		fails(t, m.Source("play", nil), ReasonNotSignedIn)
 		if n := m.Look(); len(n) != 0 {
 			t.Errorf("refreshes are no logins: %v", n)
 		}
@@ -484,7 +484,7 @@ func TestStatesAndLook(t *testing.T) {
 		if n := m.Look(); !slices.Equal(n, []string{"play", work}) {
 			t.Errorf("%v", n)
 		}
-		gives(t, m.Static("play"), "gho-2") // at once
+		gives(t, m.Source("play", nil), "gho-2") // at once
 		fails(t, m.Source(work, nil), ReasonNotSignedIn)
 		if n := m.Look(); len(n) != 0 {
 			t.Errorf("%v", n)
@@ -586,7 +586,7 @@ func TestNearlyEnded(t *testing.T) {
 func TestFollowStatic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newMemory(map[string]Credential{work: {Kind: KindGoogle, Access: "gho-1"}})
-		base := process(v, &provider{}).Static(work)
+		base := process(v, &provider{}).Source(work, nil)
 		s := NewSource(func(ctx context.Context) (Token, error) {
 			t, err := base.Token(ctx)
 			return Token{Access: auth.NewSecret("of " + t.Access.Reveal()), Expires: time.Now().Add(time.Hour)}, err
