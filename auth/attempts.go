@@ -17,27 +17,31 @@ type Attempts struct {
 	wrong map[string][]time.Time // the last ones of each address
 }
 
-// Allowed reports whether the address may try.
-func (a *Attempts) Allowed(address string, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.recent(a.name(address), now)) < maxWrong
-}
-
-// Failed notes a wrong key.
-func (a *Attempts) Failed(address string, now time.Time) {
+// Try is an attempt of the address with a key that is right or wrong. A wait that is not zero says that it does not count, right
+// or wrong, since there were too many wrong ones, and for how long that is so. To ask and to note is one step: of many attempts
+// at once no more are let through.
+func (a *Attempts) Try(address string, right bool, now time.Time) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.wrong == nil {
 		a.wrong = map[string][]time.Time{}
 	}
+	name := a.name(address)
+	times := a.recent(name, now)
+	if len(times) >= maxWrong {
+		return times[0].Add(wrongSpan).Sub(now)
+	}
+	if right {
+		return 0
+	}
 	if len(a.wrong) >= maxWatched {
 		for name := range a.wrong {
 			a.recent(name, now)
 		}
+		name = a.name(address)
 	}
-	name := a.name(address)
 	a.wrong[name] = append(a.recent(name, now), now)
+	return 0
 }
 
 // name is the address, or one for all while there are too many.

@@ -5,12 +5,13 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 )
 
-// ErrNoKey says that no, or no known and valid, request key was shown.
+// ErrNoKey says that no request key that is known was shown.
 var ErrNoKey = errors.New("invalid or missing request key")
 
 // ErrGroup says that the caller's group is unknown or empty. The caller gets nothing: doubt is refusal.
@@ -26,11 +27,19 @@ type Caller struct {
 	Keys    []string // pool keys that the caller may use, when Limited
 	Limited bool     // Keys limits the caller; false: the whole pool
 	Models  []string // globs that the resolved model must match; empty: any
+	Limits
+
+	addresses Addresses
 }
+
+// MayAsk reports whether the caller's key may be used from the address. Doubt is refusal.
+func (c *Caller) MayAsk(from netip.Addr) bool { return len(c.addresses) == 0 || c.addresses.Has(from) }
 
 // Callers knows the request keys. It never changes: a reload makes a new one.
 type Callers struct {
 	open   bool
+	allow  Addresses
+	deny   Addresses
 	admin  [sha256.Size]byte // of the admin key; zero = none
 	keys   []callerKey
 	groups map[string][]string
@@ -45,7 +54,7 @@ func (k *callerKey) expired(now time.Time) bool { return !k.Expires.IsZero() && 
 
 // NewCallers returns the callers of the options. An empty key is never one that can be shown.
 func NewCallers(o Options) *Callers {
-	c := &Callers{open: len(o.RequestKeys) == 0, groups: map[string][]string{}}
+	c := &Callers{open: len(o.RequestKeys) == 0, allow: o.AllowAddresses, deny: o.DenyAddresses, groups: map[string][]string{}}
 	if !o.AdminKey.IsZero() {
 		c.admin = sha256.Sum256([]byte(o.AdminKey.Reveal()))
 	}
@@ -58,6 +67,15 @@ func NewCallers(o Options) *Callers {
 		}
 	}
 	return c
+}
+
+// MayCome reports whether anybody may ask from the address. One that cannot be told is neither allowed nor clear of the
+// denied ones.
+func (c *Callers) MayCome(from netip.Addr) bool {
+	if len(c.allow)+len(c.deny) == 0 {
+		return true
+	}
+	return from.IsValid() && !c.deny.Has(from) && (len(c.allow) == 0 || c.allow.Has(from))
 }
 
 // HasAdmin reports whether an admin key is configured.
@@ -80,10 +98,7 @@ func (c *Callers) ByCode(code string, now time.Time) (Caller, error) {
 	}
 	for i := range c.keys {
 		if k := &c.keys[i]; k.Code == code {
-			if k.expired(now) {
-				return Caller{Code: code}, ErrExpired
-			}
-			return c.caller(k)
+			return c.valid(k, now)
 		}
 	}
 	return Caller{}, ErrNoKey
@@ -92,7 +107,8 @@ func (c *Callers) ByCode(code string, now time.Time) (Caller, error) {
 // Open reports whether no request key is configured: then only loopback may ask.
 func (c *Callers) Open() bool { return c.open }
 
-// Identify returns the caller of a request: the first of the shown keys that is known. Errors: ErrNoKey, ErrGroup.
+// Identify returns the caller of a request: the first of the shown keys that is known. Errors: ErrNoKey, ErrExpired,
+// ErrGroup.
 func (c *Callers) Identify(h http.Header, query string, now time.Time) (Caller, error) {
 	if c.Open() {
 		return Caller{Code: Anonymous}, nil
@@ -103,15 +119,23 @@ func (c *Callers) Identify(h http.Header, query string, now time.Time) (Caller, 
 			found = k
 		}
 	})
-	if found == nil || found.expired(now) {
+	if found == nil {
 		return Caller{}, ErrNoKey
 	}
-	return c.caller(found)
+	return c.valid(found, now)
+}
+
+// valid is caller of a key that has not expired. The error comes with whose key it is.
+func (c *Callers) valid(k *callerKey, now time.Time) (Caller, error) {
+	if k.expired(now) {
+		return Caller{Code: k.Code, Group: k.Group}, ErrExpired
+	}
+	return c.caller(k)
 }
 
 // caller is who shows the key, with the scope of its group.
 func (c *Callers) caller(k *callerKey) (Caller, error) {
-	caller := Caller{Code: k.Code, Group: k.Group, Models: k.Models}
+	caller := Caller{Code: k.Code, Group: k.Group, Models: k.Models, Limits: k.Limits, addresses: k.Addresses}
 	if k.Group == "" {
 		return caller, nil
 	}

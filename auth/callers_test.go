@@ -141,7 +141,7 @@ func TestExpiry(t *testing.T) {
 		{now.Add(-time.Nanosecond).In(time.FixedZone("", 9*3600)), true}, {now.In(time.FixedZone("", -9*3600)), false},
 	} {
 		caller, err := c.Identify(headerOf("X-Api-Key", "K1-ends"), "", tc.at)
-		if ok := caller.Code == "ends" && err == nil; ok != tc.want || !ok && !errors.Is(err, ErrNoKey) {
+		if caller.Code != "ends" || (err == nil) != tc.want || !tc.want && !errors.Is(err, ErrExpired) {
 			t.Errorf("at %s: %+v, %v", tc.at, caller, err)
 		}
 		if caller, err := c.Identify(headerOf("X-Api-Key", "K2-stays"), "", tc.at); caller.Code != "stays" || err != nil {
@@ -149,7 +149,7 @@ func TestExpiry(t *testing.T) {
 		}
 	}
 	// http.md: the first that is a known key wins; that it has expired does not make the next one count.
-	if caller, err := c.Identify(headerOf("X-Api-Key", "K1-ends", "Authorization", "Bearer K2-stays"), "", now); !errors.Is(err, ErrNoKey) {
+	if caller, err := c.Identify(headerOf("X-Api-Key", "K1-ends", "Authorization", "Bearer K2-stays"), "", now); !errors.Is(err, ErrExpired) {
 		t.Errorf("an expired key before a valid one: %+v, %v", caller, err)
 	}
 }

@@ -7,6 +7,10 @@ type Options struct {
 	RequestKeys []RequestKey
 	Groups      []Group
 	AdminKey    Secret // opens the pages and the admin calls from anywhere; empty = none
+
+	ProtectPages   bool      // the pages ask for the admin key on this machine, too
+	AllowAddresses Addresses // who may ask at all; empty = anybody
+	DenyAddresses  Addresses // who may not, even if allowed
 }
 
 // RequestKey is what one caller shows. Code names the caller in statistics, Key is the secret it sends.
@@ -16,6 +20,18 @@ type RequestKey struct {
 	Group   string    // "" = every pool key
 	Models  []string  // globs that the resolved model must match; empty = any
 	Expires time.Time // zero = never; the key is refused from this instant on
+
+	Addresses Addresses // where the key may be used; empty = anywhere
+	Limits
+}
+
+// Limits bound what one caller uses. Zero is no limit.
+type Limits struct {
+	RequestsPerMinute int
+	MaxInFlight       int
+	DailyTokens       int64   // weighted as pool.count says, by the local day
+	MonthlyTokens     int64   // the same, by the local month
+	DailyUSD          float64 // by list prices
 }
 
 // Group limits callers to some pool keys. A group without keys lets nobody in.

@@ -5,68 +5,16 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"coding-proxy/auth"
 	"coding-proxy/proxy/demo"
 	"coding-proxy/web"
 )
 
 const adminKey = "admin-key-of-the-owner"
-
-// adminRequest is a request to an admin call, with a credential as Bearer.
-func adminRequest(route web.AdminRoute, visit int, token string) *http.Request {
-	path := strings.ReplaceAll(route.Pattern, "{id}", k1)
-	if strings.HasSuffix(path, "/route") {
-		path += "?model=" + sonnet
-	}
-	r := httptest.NewRequest(route.Method, path, nil)
-	come(r, visit)
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	return r
-}
-
-// TestAdminAccess walks the admin calls: each with each credential in each way in which a request comes.
-func TestAdminAccess(t *testing.T) {
-	t.Parallel()
-	_, url := provider(t)
-	i := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(poolKey(k1, url)), fmt.Sprintf(`"auth":{"admin_key":%q}`, adminKey))
-	t.Cleanup(i.Close)
-	plain := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(poolKey(k1, url)))
-	t.Cleanup(plain.Close)
-	ok := func(status int) bool { return status != 401 && status != 403 && status != 429 }
-	for _, route := range web.AdminRoutes() {
-		for visit := range visits {
-			// A foreign origin may not even read.
-			origin := visit == withForeignOrigin && route.Method != http.MethodGet
-			for _, c := range []struct {
-				name, token string
-				of          *instance
-				want        bool
-			}{
-				{"nothing shown", "", i, false},
-				{"a wrong key", "admin-key-of-nobody", i, false},
-				{"the token, on this machine alone", i.instance.Token, i, visit == fromLoopback},
-				{"the admin key", adminKey, i, !origin},
-				{"the token of another start", i.instance.Token, plain, false},
-				{"an admin key where none is configured", adminKey, plain, false},
-			} {
-				w := httptest.NewRecorder()
-				c.of.server.attempts = auth.Attempts{}
-				c.of.server.ServeHTTP(w, adminRequest(route, visit, c.token))
-				if ok(w.Code) != c.want {
-					t.Errorf("%s %s, %s, %s: %d", route.Method, route.Pattern, visitNames[visit], c.name, w.Code)
-				}
-			}
-		}
-	}
-}
 
 // The admin key opens the pages from anywhere; wrong ones are limited to five a minute and address.
 func TestAdminKeyOpensPages(t *testing.T) {

@@ -93,6 +93,7 @@ func newDaemon(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *D
 	d.restore("state.json", d.restoreState)
 	d.backfill()
 	d.server = d.newServer(cfg, now)
+	d.recallPace()
 	d.http = &http.Server{
 		Handler:           d.server,
 		ReadHeaderTimeout: headerTimeout,
@@ -126,14 +127,18 @@ func (d *Daemon) announce(dir string) (err error) {
 
 func (d *Daemon) newServer(cfg *config.Config, now func() time.Time) *server {
 	callers := auth.NewCallers(cfg.Auth)
+	limiter := auth.NewLimiter(spending{d})
 	s := &server{
 		proxy:       proxy.New(cfg.Proxy, d.pool, callers, d.ways(cfg), d.stats, d.log, now),
 		proxyRoutes: proxy.Routes(), webRoutes: web.Routes(), adminRoutes: web.AdminRoutes(),
 		admin: web.NewAdmin(switchboard{d.pool, d}, d.pool, d, d.reauth, proxy.Dialects()), crossOrigin: http.NewCrossOriginProtection(),
 		show: func(cfg *config.Config) *web.Web {
-			return web.New(d.pool, d.stats, d.reauth, cfg.Auth.RequestKeys, now)
+			return web.New(web.Sources{Pool: d.pool, Stats: d.stats, Accounts: d.reauth, Limiter: limiter, Journal: d.stats.Reader()}, cfg.Auth.RequestKeys, cfg.Web, now)
 		},
-		log: d.log, now: now,
+		limiter: limiter, log: d.log, now: now,
+	}
+	if cfg.DebugUsage {
+		s.proxy.KeepAnswers(newAnswers(cfg.Server.DataDir, d.log, now))
 	}
 	s.configure(cfg, callers)
 	return s

@@ -52,6 +52,8 @@ func TestHeadersToUpstream(t *testing.T) {
 			map[string][]string{"X-Forwarded-For": nil, "X-Forwarded-Host": nil, "X-Forwarded-Proto": nil, "X-Forwarded-Anything": nil, "Forwarded": nil, "Via": nil}},
 		{[]string{"X-Real-Ip: 10.0.0.9", "Cf-Connecting-Ip: 10.0.0.9", "True-Client-Ip: 10.0.0.9"},
 			map[string][]string{"X-Real-Ip": nil, "Cf-Connecting-Ip": nil, "True-Client-Ip": nil}},
+		{[]string{"OpenAI-Organization: org", "OpenAI-Project: proj", "X-Goog-User-Project: mine", "ChatGPT-Account-Id: acct", "OpenAI-Beta: x=v1"},
+			map[string][]string{"Openai-Organization": nil, "Openai-Project": nil, "X-Goog-User-Project": nil, "Chatgpt-Account-Id": nil, "Openai-Beta": {"x=v1"}}},
 		{[]string{"X-Proxy-Trace: 1", "X-Proxy-Anything: 1"}, map[string][]string{"X-Proxy-Trace": nil, "X-Proxy-Anything": nil}},
 		{[]string{"Te: trailers", "Proxy-Connection: close", "Proxy-Authorization: Basic eDp5", "Proxy-Authenticate: Basic"},
 			map[string][]string{"Te": nil, "Proxy-Connection": nil, "Proxy-Authorization": nil, "Proxy-Authenticate": nil, "Connection": nil}},
@@ -78,6 +80,23 @@ func TestHeadersToUpstream(t *testing.T) {
 	}
 }
 
+// The account that a client picks is that of its own credential: it goes along where that does, and configured headers always.
+func TestAccountGoesWithItsCredential(t *testing.T) {
+	t.Parallel()
+	mine, theirs := newBackend(t, says(200, whole)), newBackend(t, says(200, whole))
+	header := []string{"X-Api-Key: " + own, "OpenAI-Organization: org-of-the-client"}
+	i := start(t, poolOf(poolKey(k1, mine.URL, `"headers":{"OpenAI-Organization":"org-of-the-key"}`)))
+	i.good(question(sonnet), header...)
+	if got := mine.only(t).header["Openai-Organization"]; !slices.Equal(got, []string{"org-of-the-key"}) {
+		t.Errorf("with a key of ours: %q", got)
+	}
+	i = start(t, poolOf(passthroughKey(k1, theirs.URL)))
+	i.good(question(sonnet), header...)
+	if got := theirs.only(t).header["Openai-Organization"]; !slices.Equal(got, []string{"org-of-the-client"}) {
+		t.Errorf("with the client's own: %q", got)
+	}
+}
+
 // Whatever a client shows, here or to its provider, stays here.
 func TestCredentialsStayHere(t *testing.T) {
 	t.Parallel()
@@ -98,6 +117,7 @@ func TestCredentialsStayHere(t *testing.T) {
 		{name: "query", query: "?key=" + requestKey},
 		{name: "query with others", query: "?beta=true&key=" + requestKey + "&x=%20y", want: "?beta=true&x=%20y"},
 		{name: "query twice", query: "?key=" + own + "&beta=true&key=" + requestKey, want: "?beta=true"},
+		{name: "an access token in the query", query: "?access_token=" + own + "&beta=true", lines: []string{"X-Api-Key: " + requestKey}, want: "?beta=true"},
 		{name: "query with an escaped name", query: "?monkey=1&k%65y=" + requestKey, want: "?monkey=1"},
 		{name: "query with an escaped value", query: "?beta=true&key=request%2Dkey-of-laptop", want: "?beta=true"},
 	} {

@@ -262,7 +262,7 @@ func histResult(n, index int) (text string, failed, picture bool) {
 	return fmt.Sprintf("r%02d-%d;", n, index), (n+index)%3 == 1, (n+index)%3 == 2
 }
 
-var errCut = errors.New("the stream has no end")
+var errNoEnd = errors.New("the stream has no end")
 
 // histEvents are the data of a stream's events.
 func histEvents(stream string) []string {
@@ -332,7 +332,7 @@ func (c *histAnthropic) fold(stream string) (said histSaid, err error) {
 	var blocks []any
 	var open block
 	var text, signature strings.Builder
-	err = errCut
+	err = errNoEnd
 	for _, data := range histEvents(stream) {
 		var e struct {
 			Type  string
@@ -424,7 +424,7 @@ func (c *histChat) request() (path, body string) {
 }
 
 func (c *histChat) fold(stream string) (said histSaid, err error) {
-	err = errCut
+	err = errNoEnd
 	for _, data := range histEvents(stream) {
 		if data == "[DONE]" {
 			err = nil
@@ -509,7 +509,7 @@ func (c *histResponses) request() (path, body string) {
 }
 
 func (c *histResponses) fold(stream string) (said histSaid, err error) {
-	err = errCut
+	err = errNoEnd
 	for _, data := range histEvents(stream) {
 		var e struct {
 			Type string
@@ -587,7 +587,7 @@ func (c *histGemini) request() (path, body string) {
 
 func (c *histGemini) fold(stream string) (said histSaid, err error) {
 	parts := []json.RawMessage{}
-	err = errCut
+	err = errNoEnd
 	for _, data := range histEvents(stream) {
 		var e struct {
 			Error      json.RawMessage

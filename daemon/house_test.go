@@ -186,15 +186,15 @@ func TestBudgets(t *testing.T) {
 					t.Errorf("%s: an interface with %d methods, more than %d", s.path, n.Methods.NumFields(), maxMethods)
 				}
 			case *ast.SelectorExpr:
-				forbidden(t, s, n)
+				outlawed(t, s, n)
 			}
 			return true
 		})
 	}
 }
 
-// forbidden reports uses of process-wide state where it has no place.
-func forbidden(t *testing.T, s source, n *ast.SelectorExpr) {
+// outlawed reports uses of process-wide state where it has no place.
+func outlawed(t *testing.T, s source, n *ast.SelectorExpr) {
 	pkg, ok := n.X.(*ast.Ident)
 	if !ok || pkg.Obj != nil {
 		return

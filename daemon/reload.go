@@ -64,9 +64,10 @@ func (d *Daemon) apply(before, cfg *config.Config) {
 		old, ok := before.Upstreams[id]
 		return ok && !reflect.DeepEqual(old, cfg.Upstreams[id])
 	})
-	d.backfill()
 	d.server.configure(cfg, callers)
+	d.backfill()
 	d.stats.Keep(cfg.Stats.JournalDays, cfg.Stats.UsageDays)
+	d.stats.Price(cfg.Stats.Pricing)
 }
 
 // forgive resets what was earned by a credential or an address that is gone: of keys, and of tiers all of whose keys

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type server struct {
 	adminRoutes []web.AdminRoute
 	crossOrigin *http.CrossOriginProtection
 	attempts    auth.Attempts
+	limiter     *auth.Limiter
 	token       string // of this start, for admin calls; "" = none
 	show        func(*config.Config) *web.Web
 	log         *slog.Logger
@@ -39,13 +41,23 @@ type liveState struct {
 	web     *web.Web
 	callers *auth.Callers
 	hosts   []string // server.allowed_hosts
+	origins []string // server.cors_origins
+	trusted auth.Addresses
+	protect bool // the pages ask for the admin key on this machine, too
+
+	sessions *auth.Sessions // of this admin key
 }
 
 func (s *server) configure(cfg *config.Config, callers *auth.Callers) {
-	s.live.Store(&liveState{s.show(cfg), callers, cfg.Server.AllowedHosts})
+	sessions := new(auth.Sessions)
+	if before := s.live.Load(); before != nil && before.callers.SameAdmin(callers) {
+		sessions = before.sessions
+	}
+	s.live.Store(&liveState{sessions: sessions, web: s.show(cfg), callers: callers, hosts: cfg.Server.AllowedHosts, origins: cfg.Server.CORSOrigins, trusted: cfg.Server.TrustedProxies, protect: cfg.Auth.ProtectPages})
 }
 
-// ServeHTTP is the order of things: trace id, recover, routes, drain and Upgrade, host and origin, request key.
+// ServeHTTP is the order of things: trace id, recover, pages and admin calls, address, CORS, drain and Upgrade, route, host and
+// origin, request key, its limits.
 func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	trace := newTrace()
 	w := &tracked{ResponseWriter: rw}
@@ -55,37 +67,45 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := proxy.Entry{Trace: trace, Started: s.now()}
-	if err := s.admit(r, live, &e); err != nil {
+	from := auth.ClientAddress(r, live.trusted)
+	if !live.callers.MayCome(from) {
+		s.proxy.Refuse(w, r, e, proxy.ErrForbidden(strangeAddress))
+		return
+	}
+	if s.cors(w, r, live) {
+		return
+	}
+	leave, err := s.admit(r, live, from, &e)
+	if err != nil {
 		s.proxy.Refuse(w, r, e, err)
 		return
 	}
+	defer leave()
 	s.proxy.Serve(w, r, e)
 }
+
+// strangeAddress refuses by auth.allow_addresses and auth.deny_addresses.
+const strangeAddress = "requests from this address are not served"
 
 // watcher serves a page, its JSON or an admin call; it reports whether the request was one.
 func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState) bool {
 	call, id, allow := web.FindAdmin(s.adminRoutes, r.Method, r.URL.Path)
 	route := web.Find(s.webRoutes, r.URL.Path)
 	switch {
+	case (call != nil || route != nil && !route.Public || signs(r.URL.Path)) && !live.callers.MayCome(auth.ClientAddress(r, live.trusted)) && !(s.hasToken(r) && sameMachine(r)):
+		web.WriteError(w, &web.Error{Status: http.StatusForbidden, Type: "permission_error", Message: strangeAddress})
 	case call != nil:
-		if refusal := s.administer(r, live); refusal != nil {
-			web.WriteError(w, refusal)
+		if no := s.administer(r, live); no != nil {
+			no.write(w)
 			return true
 		}
 		s.admin.Serve(w, r, call, id)
+	case signs(r.URL.Path):
+		s.sign(w, r, live)
 	case route != nil && route.Health && s.draining.Load():
 		web.WriteError(w, &web.Error{Status: http.StatusServiceUnavailable, Type: "overloaded_error", Message: "stopping"})
 	case route != nil:
-		if !route.Public {
-			if refusal := s.watch(r, live); refusal != nil {
-				web.WriteError(w, refusal)
-				return true
-			}
-		}
-		if bearer(r) != "" && s.administer(r, live) == nil {
-			r = web.AsAdmin(r)
-		}
-		live.web.Serve(w, r, route)
+		s.look(w, r, live, route)
 	case allow != "":
 		w.Header().Set("Allow", allow)
 		web.WriteError(w, &web.Error{Status: http.StatusMethodNotAllowed, Type: "invalid_request_error", Message: "this path takes " + allow})
@@ -95,25 +115,55 @@ func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState
 	return true
 }
 
-// admit finds the route and the caller of a client's request, or says why it is not served.
-func (s *server) admit(r *http.Request, live *liveState, e *proxy.Entry) (err error) {
+// look serves a page or its JSON.
+func (s *server) look(w http.ResponseWriter, r *http.Request, live *liveState, route *web.Route) {
+	if route.Public || route.Style && live.callers.HasAdmin() {
+		live.web.Serve(w, r, route)
+		return
+	}
+	r, no := s.watch(r, live)
+	switch {
+	case no == nil:
+		live.web.Serve(w, r, route)
+	case route.Page() && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		no.writeForm(w, r, live)
+	default:
+		no.write(w)
+	}
+}
+
+// admit finds the route and the caller of a client's request, or says why it is not served. leave is to be called when it is
+// over.
+func (s *server) admit(r *http.Request, live *liveState, from netip.Addr, e *proxy.Entry) (leave func(), err error) {
 	if s.draining.Load() {
-		return proxy.ErrStopping()
+		return nil, proxy.ErrStopping()
 	}
 	if r.Header.Get("Upgrade") != "" {
-		return proxy.ErrUpgrade()
+		return nil, proxy.ErrUpgrade()
 	}
 	e.Route, e.Path, e.ID, err = proxy.Match(s.proxyRoutes, r.Method, r.URL.EscapedPath())
-	if err != nil || e.Route.Guard == proxy.GuardNone {
-		return err
+	if err != nil {
+		return nil, err
+	}
+	if e.Route.Guard == proxy.GuardNone {
+		return func() {}, nil
 	}
 	if live.callers.Open() {
-		if refusal := notLocal(r, live.hosts); refusal != "" {
-			return proxy.ErrForbidden("no request key is configured, so only this machine is served: " + refusal)
+		refusal := notLocal(r, live)
+		if origins := r.Header["Origin"]; refusal == foreignOrigin && len(origins) == 1 && live.mayRead(origins[0]) {
+			refusal = ""
+		}
+		if refusal != "" {
+			return nil, proxy.ErrForbidden("no request key is configured, so only this machine is served: " + refusal)
 		}
 	}
-	e.Caller, err = live.callers.Identify(r.Header, r.URL.RawQuery, e.Started)
-	return err
+	if e.Caller, err = live.callers.Identify(r.Header, r.URL.RawQuery, e.Started); err != nil {
+		return nil, err
+	}
+	if !e.Caller.MayAsk(from) {
+		return nil, proxy.ErrForbidden("this request key may not be used from this address")
+	}
+	return s.limiter.Admit(&e.Caller, e.Route.Costs(), !e.Route.Listens(r.Method), e.Started)
 }
 
 // newTrace returns an id for the journal, the log and the client: 16 hex digits.

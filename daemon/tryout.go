@@ -143,7 +143,7 @@ func probes(up *upstream.Upstream, k pool.Key, model string) []probe {
 // modelFor returns a name by which the key's upstream knows a model, the cheapest that is known.
 func modelFor(p *pool.Pool, key string) string {
 	scope := pool.Only(key)
-	names := p.Models(scope, map[string][]string{upstream.Anthropic: {tryModel}})
+	names := p.Models(scope, pool.Catalogue{Dialects: map[string][]string{upstream.Anthropic: {tryModel}}})
 	if len(names) == 0 {
 		return tryModel
 	}

@@ -154,9 +154,11 @@ func (p *Pool) reached(names []string, s Scope) []string {
 	return slices.Compact(names)
 }
 
+// Catalogue has the names of models that are known: by provider, and by dialect those of the dialect's own vendor.
+type Catalogue struct{ Providers, Dialects map[string][]string }
+
 // Models returns the names that the scope's keys and mappings know, and of the catalogue those that it reaches, sorted.
-// The catalogue has the names of each dialect's providers: a key that serves any name has those of its own dialects.
-func (p *Pool) Models(s Scope, catalogue map[string][]string) []string {
+func (p *Pool) Models(s Scope, c Catalogue) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	names := p.modelNames(s)
@@ -165,9 +167,16 @@ func (p *Pool) Models(s Scope, catalogue map[string][]string) []string {
 			if k.Disabled || !s.Has(k.ID) {
 				continue
 			}
-			for dialect, known := range catalogue {
-				for _, name := range known {
-					if p.lists(t, k, dialect, name) {
+			own, known := c.Providers[k.Provider]
+			for _, name := range own {
+				if _, ok := t.serves(k, p.resolve(name)); ok {
+					names = append(names, name)
+				}
+			}
+			for dialect, list := range c.Dialects {
+				mine := !known && slices.Contains(k.Protocols, dialect)
+				for _, name := range list {
+					if p.lists(t, k, mine, name) {
 						names = append(names, name)
 					}
 				}
@@ -178,12 +187,23 @@ func (p *Pool) Models(s Scope, catalogue map[string][]string) []string {
 	return slices.Compact(names)
 }
 
-// lists reports whether a key lists a name that providers of a dialect know.
-func (p *Pool) lists(t *tier, k *key, dialect, name string) bool {
+// lists reports whether a key lists a name of a dialect's vendor: one that it knows by another name, and any that it serves
+// where the dialect is the key's and the catalogue does not know what its provider has.
+func (p *Pool) lists(t *tier, k *key, mine bool, name string) bool {
 	target := p.resolve(name)
 	_, serves := t.serves(k, target)
+	if !serves || mine {
+		return serves
+	}
+	if k.Models != nil {
+		upstream, named := k.Models[target]
+		if !named {
+			upstream = k.Models["*"]
+		}
+		return named || upstream != "" && upstream != "*"
+	}
 	_, preset := k.Preset.Map(target)
-	return serves && (k.Models != nil || t.Mapping != nil || preset || slices.Contains(k.Protocols, dialect))
+	return t.Mapping != nil || preset
 }
 
 // distance is the Levenshtein distance of two byte strings.

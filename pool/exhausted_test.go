@@ -148,7 +148,7 @@ func TestScopeFailsClosed(t *testing.T) {
 		if !errors.As(err, &unknown) || len(unknown.Near) > 0 {
 			t.Errorf("%s: %v", name, err)
 		}
-		if names := r.Models(scope, map[string][]string{"": {"x"}}); len(names) > 0 {
+		if names := r.Models(scope, pool.Catalogue{Dialects: map[string][]string{"": {"x"}}}); len(names) > 0 {
 			t.Errorf("%s: models %v", name, names)
 		}
 		if r.Serves(w) == nil {
@@ -196,7 +196,7 @@ func TestNearNames(t *testing.T) {
 			t.Errorf("%.20s: near %v, want %v", tc.model, near, tc.near)
 		}
 	}
-	got := r.Models(pool.Only("a", "off"), map[string][]string{"anthropic": {"claude-sonnet-4-5", "qwen"}, "gemini": {"other"}})
+	got := r.Models(pool.Only("a", "off"), pool.Catalogue{Dialects: map[string][]string{"anthropic": {"claude-sonnet-4-5", "qwen"}, "gemini": {"other"}}})
 	if want := []string{"claude-haiku-4-5", "claude-opus-4-8", "claude-sonnet-5", "glm-5.1", "kimi-k2", "qwen"}; !slices.Equal(got, want) {
 		t.Errorf("models %v", got)
 	}
@@ -208,10 +208,45 @@ func TestModelsOfTheCatalogue(t *testing.T) {
 		pool.Key{ID: "a", Protocols: []string{"anthropic"}}, pool.Key{ID: "g", Protocols: []string{"gemini"}},
 		pool.Key{ID: "m", Protocols: []string{"anthropic"}, Preset: mapping(t, "", "claude-* → glm")})
 	r := newRig(t, o, nil)
-	catalogue := map[string][]string{"anthropic": {"claude-x"}, "gemini": {"gemini-x"}, "openai-chat": {"gpt-x"}}
+	catalogue := pool.Catalogue{Dialects: map[string][]string{"anthropic": {"claude-x"}, "gemini": {"gemini-x"}, "openai-chat": {"gpt-x"}}}
 	for key, want := range map[string]string{"a": "claude-x", "g": "gemini-x", "m": "claude-x"} {
 		if got := strings.Join(r.Models(pool.Only(key), catalogue), " "); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
+	}
+}
+
+// Where the catalogue knows a key's provider, it lists the names of that provider and none of its dialect's vendor, but for
+// those that it has other names for; where it does not, as before, those of its dialects.
+func TestModelsOfProviders(t *testing.T) {
+	star := func(target string) map[string]string { return map[string]string{"*": target, "alias": "glm-1"} }
+	o := options(pool.FillFirst,
+		pool.Key{ID: "claude", Provider: "anthropic", Protocols: []string{"anthropic"}},
+		pool.Key{ID: "kimi", Provider: "kimi", Protocols: []string{"anthropic"}},
+		pool.Key{ID: "glm", Provider: "zhipu", Protocols: []string{"anthropic"}, Preset: mapping(t, "", "claude-* → glm-2")},
+		pool.Key{ID: "local", Provider: "ollama", Protocols: []string{"openai-chat"}},
+		pool.Key{ID: "mine", Provider: "my gateway", Protocols: []string{"anthropic"}},
+		pool.Key{ID: "none", Protocols: []string{"anthropic", "openai-chat"}},
+		pool.Key{ID: "few", Provider: "zhipu", Protocols: []string{"anthropic"}, Models: map[string]string{"claude-x": "glm-1", "own": "own"}},
+		pool.Key{ID: "any", Provider: "zhipu", Protocols: []string{"anthropic"}, Models: star("*")},
+		pool.Key{ID: "same", Provider: "zhipu", Protocols: []string{"anthropic"}, Models: star("")},
+		pool.Key{ID: "all", Provider: "zhipu", Protocols: []string{"anthropic"}, Models: star("glm-1")},
+		pool.Key{ID: "off", Provider: "kimi", Protocols: []string{"anthropic"}, Disabled: true})
+	r := newRig(t, o, nil)
+	c := pool.Catalogue{
+		Providers: map[string][]string{"anthropic": {"claude-x", "claude-y"}, "kimi": {"kimi-1"}, "zhipu": {"glm-1", "glm-2"}, "ollama": nil},
+		Dialects:  map[string][]string{"anthropic": {"claude-x", "claude-y"}, "openai-chat": {"gpt-x"}},
+	}
+	for key, want := range map[string]string{
+		"claude": "claude-x claude-y", "kimi": "kimi-1", "glm": "claude-x claude-y glm-1 glm-2", "local": "", "mine": "claude-x claude-y",
+		"none": "claude-x claude-y gpt-x", "few": "claude-x own", "any": "alias glm-1 glm-2", "same": "alias glm-1 glm-2",
+		"all": "alias claude-x claude-y glm-1 glm-2 gpt-x", "off": "",
+	} {
+		if got := strings.Join(r.Models(pool.Only(key), c), " "); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+	if got := strings.Join(r.Models(pool.Only("kimi", "claude"), c), " "); got != "claude-x claude-y kimi-1" {
+		t.Errorf("two: %q", got)
 	}
 }

@@ -17,9 +17,11 @@ const (
 	GateBreaker
 	GateGuard
 	GateReturn // the session stays in a lower tier while its cache is warm
-	// of dry runs
+	// of dry runs, and of tiers that have no key for a request
 	GateScope
 	GateModel
+	GateDialect // no key speaks a dialect that the request can be served in
+	GatePinned  // what is asked for lives in an account elsewhere
 )
 
 // gate asks the key's own gates, in the order of design/routing.md; until is the latest of its reasons, zero when
@@ -35,11 +37,11 @@ func (p *Pool) gate(now time.Time, k *key, holder, upstream string) (Gate, time.
 	}
 	var until time.Time
 	if k.MonthlyLimit > 0 && k.used.months >= float64(k.MonthlyLimit) {
-		g, until = GateMonthLimit, nextMonth(now)
+		g, until = GateMonthLimit, NextMonth(now)
 	}
 	if k.DailyLimit > 0 && k.used.today >= float64(k.DailyLimit) {
 		g = GateDayLimit
-		until = later(until, nextDay(now))
+		until = later(until, NextDay(now))
 	}
 	if t, _ := p.cool.until(now, k.ID, holder, upstream); !t.IsZero() {
 		g = GateCooling
@@ -91,6 +93,10 @@ func (g Gate) String() string {
 		return "scope"
 	case GateModel:
 		return "model"
+	case GateDialect:
+		return "dialect"
+	case GatePinned:
+		return "pinned"
 	}
 	return "ready"
 }

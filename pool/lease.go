@@ -191,6 +191,10 @@ func (p *Pool) pick(now time.Time, w *Want) (*Lease, error) {
 	for i, t := range p.tiers {
 		p.look(now, t, w, &s)
 		serving += s.serving()
+		if s.serving() == 0 && len(t.keys) > 0 {
+			w.skip(t.Name, "", t.absent(w))
+			continue
+		}
 		g, until := gateOpen, time.Time{}
 		if len(s.open)+len(s.blocked) > 0 {
 			g, until = p.refusal(now, i, w)

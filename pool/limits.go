@@ -10,23 +10,30 @@ func dayOf(t time.Time) int {
 
 func monthOf(day int) int { return day / 100 }
 
-// nextDay and nextMonth return the instants at which the limits of t's day and month end.
-func nextDay(t time.Time) time.Time {
+// NextDay returns the instant at which the local day of t is over.
+func NextDay(t time.Time) time.Time {
 	y, m, d := t.Date()
 	return midnight(y, m, d+1, t.Location())
 }
 
-func nextMonth(t time.Time) time.Time {
+// NextMonth returns the instant at which the local month of t is over.
+func NextMonth(t time.Time) time.Time {
 	y, m, _ := t.Date()
 	return midnight(y, m+1, 1, t.Location())
 }
 
-// midnight returns the first instant of a day. Where daylight saving skips midnight, time.Date may give an hour of the
-// day before.
+// midnight returns the first instant of a day, whatever the clocks do there: they may skip midnight or the whole day, for
+// which time.Date gives an instant of the day before, and they may show midnight twice.
 func midnight(y int, m time.Month, d int, zone *time.Location) time.Time {
-	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
-	if noon := time.Date(y, m, d, 12, 0, 0, 0, zone); t.Day() != noon.Day() {
-		t = t.Add(time.Hour)
+	t, want := time.Date(y, m, d, 0, 0, 0, 0, zone), dayOf(time.Date(y, m, d, 0, 0, 0, 0, time.UTC))
+	start, end := t.ZoneBounds()
+	if dayOf(t) < want {
+		return end
+	}
+	if last := start.Add(-1); !start.IsZero() && dayOf(last) >= want {
+		_, before := last.Zone()
+		_, after := t.Zone()
+		return t.Add(time.Duration(after-before) * time.Second)
 	}
 	return t
 }

@@ -248,7 +248,7 @@ func TestNamesOfMappings(t *testing.T) {
 		{"the zero scope", pool.Scope{}, ""},
 		{"a key that is not there", pool.Only("gone"), ""},
 	} {
-		if got := strings.Join(r.Models(tc.scope, map[string][]string{"anthropic": catalogue}), " "); got != tc.want {
+		if got := strings.Join(r.Models(tc.scope, pool.Catalogue{Dialects: map[string][]string{"anthropic": catalogue}}), " "); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}
 		// Near names fail closed alike, and know no catalogue.

@@ -28,6 +28,23 @@ func (w *Want) takes(k *key) bool {
 	return len(w.Speaks) == 0 || slices.ContainsFunc(k.Protocols, func(p string) bool { return slices.Contains(w.Speaks, p) })
 }
 
+// absent says why a tier has no key for the request: what bars the key that comes the furthest.
+func (t *tier) absent(w *Want) Gate {
+	why := GateDialect
+	if w.Key != "" {
+		why = GatePinned
+	}
+	for _, k := range t.keys {
+		if _, ok := w.serves(t, k); ok {
+			return GateScope
+		}
+		if w.takes(k) {
+			why = GateModel
+		}
+	}
+	return why
+}
+
 // Own remembers that an id of a caller, of a stored response for instance, lives in the account of a key.
 func (p *Pool) Own(caller, id, key string) {
 	p.mu.Lock()

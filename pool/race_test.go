@@ -87,7 +87,7 @@ func TestConcurrentUse(t *testing.T) {
 					if p.SnapshotSessions() != nil {
 						p.KeepSessions()
 					}
-					p.Models(pool.Only("a", "d"), nil)
+					p.Models(pool.Only("a", "d"), pool.Catalogue{})
 					if err := p.RestoreSessions([]byte(`{"version":1,"sessions":{"other":{"key_id":"a","last_seen":"2000-01-01T00:00:00Z"}}}`)); err != nil {
 						t.Error(err)
 					}

@@ -189,7 +189,7 @@ func runsOut(now time.Time, today Limit) time.Time {
 	y, m, d := now.Date()
 	start := midnight(y, m, d, now.Location())
 	rest := float64(now.Sub(start)) * (today.Of - today.Used) / today.Used
-	if rest >= float64(nextDay(now).Sub(now)) {
+	if rest >= float64(NextDay(now).Sub(now)) {
 		return time.Time{}
 	}
 	return now.Add(time.Duration(rest))

@@ -189,7 +189,7 @@ func TestViewOfADisabledKeysDay(t *testing.T) {
 func TestViewChangesNothing(t *testing.T) {
 	look := func(r *rig) {
 		r.View()
-		r.Models(pool.Everything(), map[string][]string{"anthropic": {"m"}})
+		r.Models(pool.Everything(), pool.Catalogue{Dialects: map[string][]string{"anthropic": {"m"}}})
 		r.Route(ask("s"))
 		_ = r.Serves(ask("s"))
 		r.SnapshotState()

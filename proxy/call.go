@@ -100,6 +100,7 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 	c.body, c.held = b, true
 	c.record.RequestBytes = int64(len(b.bytes))
 	if err := c.scan(); err != nil {
+		c.record.Requested, c.record.Stream = printable(c.model), c.stream
 		return c, err
 	}
 	return c, c.settle()
@@ -107,6 +108,9 @@ func (p *Proxy) newCall(w http.ResponseWriter, r *http.Request, e Entry) (*call,
 
 // settle says what is wanted of the pool.
 func (c *call) settle() error {
+	if err := c.admitted(); err != nil {
+		return err
+	}
 	e := &c.Entry
 	resolved := ""
 	if c.model != "" { // a pattern may stand for any name, not for none
@@ -114,18 +118,12 @@ func (c *call) settle() error {
 	}
 	c.record.Requested, c.record.Resolved = c.model, resolved
 	c.record.Stream = c.stream
-	c.want = pool.Want{Scope: pool.Everything(), Model: resolved, Session: pool.SessionHash(e.Caller.Code, c.session)}
-	if e.Caller.Limited {
-		c.want.Scope = pool.Only(e.Caller.Keys...)
-	}
+	c.want = pool.Want{Scope: c.scope(), Model: resolved, Session: pool.SessionHash(e.Caller.Code, c.session)}
 	c.record.Session = c.want.Session
-	if c.model != "" && !e.Caller.MayUse(resolved) {
-		return ErrForbidden("this request key may not use the model " + printable(c.model))
-	}
 	if e.Route.speaks != "" {
 		c.want.Speaks = strings.Fields(e.Route.speaks)
 	}
-	return nil
+	return c.allowed(resolved)
 }
 
 // pin keeps a request that names what lives in an account with the key of that account.
@@ -239,7 +237,7 @@ func (c *call) fail(w http.ResponseWriter, err error) {
 		leaveBody(w, c.p.now())
 	}
 	if n := len(c.record.Attempts); n > 0 {
-		w.Header()[tierHeader] = []string{printable(c.record.Tier)}
+		w.Header()[tierHeader] = []string{printable(c.record.Attempts[n-1].Tier)}
 		w.Header()[attemptsHeader] = []string{strconv.Itoa(n)}
 	}
 	writeError(w, c.dialect, c.Trace, e)
@@ -248,11 +246,14 @@ func (c *call) fail(w http.ResponseWriter, err error) {
 // failed records an error from here.
 func (c *call) failed(err error) *Error {
 	if unknown := new(pool.ModelError); errors.As(err, &unknown) && c.model != "" {
-		err = &pool.ModelError{Model: c.model, Near: unknown.Near} // the client's name, not what it was resolved to
+		err = &pool.ModelError{Model: c.model, Near: c.nearAllowed(unknown.Near)} // the client's name, not what it was resolved to
 	}
 	e := asError(err, c.Trace)
 	if e.Status == http.StatusInternalServerError {
 		c.p.log.Error("internal error", "trace", c.Trace, "kind", fmt.Sprintf("%T", err)) // its text may be the request's
+	}
+	if limit := new(auth.LimitError); errors.As(err, &limit) {
+		c.record.Skipped = append(c.record.Skipped, stats.Skip{Gate: limit.Limit})
 	}
 	outcome := stats.OutcomeError
 	switch {

@@ -81,12 +81,16 @@ func (c *call) countUpstream(w http.ResponseWriter) bool {
 		q.body = nestedModel(q.body, lease.UpstreamModel)
 	}
 	if up := c.p.upstream(q, lease.Key); up.Copilot() != nil { // there is no such call
+		c.passedOver(lease, pool.GateDialect.String())
 		lease.Close(pool.Outcome{Class: pool.Cancelled}, pool.Tokens{})
 		return false
 	}
 	a, lease := (&failover{c.p}).attempt(c.in.Context(), q, lease, header, own)
 	c.record.Attempts = q.record.Attempts
 	if a.resp == nil {
+		if a.barred {
+			c.passedOver(lease, "conversion")
+		}
 		lease.Close(pool.Outcome{Class: pool.Cancelled}, pool.Tokens{})
 		return false
 	}
@@ -98,6 +102,11 @@ func (c *call) countUpstream(w http.ResponseWriter) bool {
 	}
 	c.relayCount(w, q, a.resp, body)
 	return true
+}
+
+// passedOver keeps for the journal that a key was not asked.
+func (c *call) passedOver(lease *pool.Lease, gate string) {
+	c.record.Skipped = append(c.record.Skipped, stats.Skip{Tier: lease.Tier, Key: lease.Key, Gate: gate})
 }
 
 // leaseAtOnce leases a key, nil where none is free: nobody waits for one to count.

@@ -66,13 +66,18 @@ func asError(err error, trace string) *Error {
 	var model *pool.ModelError
 	var exhausted *pool.ExhaustedError
 	var refused *ir.RefusedError
+	var limit *auth.LimitError
 	switch {
 	case errors.As(err, &e):
 		return e
 	case errors.Is(err, auth.ErrNoKey):
 		return &Error{Status: http.StatusUnauthorized, Type: "authentication_error", Message: "invalid or missing request key of the proxy"}
+	case errors.Is(err, auth.ErrExpired):
+		return &Error{Status: http.StatusUnauthorized, Type: "authentication_error", Message: "this request key of the proxy has expired"}
 	case errors.Is(err, auth.ErrGroup):
 		return ErrForbidden("the group of this request key has no keys")
+	case errors.As(err, &limit):
+		return &Error{Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: limit.Error(), RetryAfter: limit.RetryAfter}
 	case errors.As(err, &model):
 		return &Error{Status: http.StatusNotFound, Type: "not_found_error", Param: "model", Message: modelText(model), unknownModel: true}
 	case errors.As(err, &refused):

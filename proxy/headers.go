@@ -32,6 +32,14 @@ func cleanHeaders(h http.Header) {
 	}
 }
 
+// dropAccount takes out what picks an account, organisation or project of the client's own credential: beside one of ours it
+// is somebody else's, and a provider refuses the two together.
+func dropAccount(h http.Header) {
+	for _, name := range [...]string{"Openai-Organization", "Openai-Project", "X-Goog-User-Project", "Chatgpt-Account-Id"} {
+		delete(h, name)
+	}
+}
+
 // ownCredential returns the headers with which the client shows itself to its provider: those that hold no request
 // key of ours.
 func ownCredential(h http.Header, query string, callers *auth.Callers) http.Header {
@@ -73,7 +81,7 @@ func credentialHash(own http.Header) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// cleanQuery takes a request key out of the query; the rest stays as it is.
+// cleanQuery takes credentials out of the query; the rest stays as it is.
 func cleanQuery(query string) string {
 	if query == "" {
 		return ""
@@ -84,14 +92,15 @@ func cleanQuery(query string) string {
 		if plain, err := url.QueryUnescape(name); err == nil {
 			name = plain
 		}
-		if !strings.EqualFold(name, "key") {
+		if !strings.EqualFold(name, "key") && !strings.EqualFold(name, "access_token") {
 			kept = append(kept, part)
 		}
 	}
 	return strings.Join(kept, "&")
 }
 
-// cleanAnswer takes out of an upstream's headers what is not for the client, and what concerned its connection alone.
+// cleanAnswer takes out of an upstream's headers what is not for the client, what concerned its connection alone, and what it
+// tells browsers about its own origin: whose pages may read an answer is ours to say.
 func cleanAnswer(h http.Header) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -100,7 +109,8 @@ func cleanAnswer(h http.Header) {
 	}
 	for name := range h {
 		switch {
-		case name == "Connection", name == "Set-Cookie", name == "Server", strings.HasPrefix(name, "X-Proxy-"):
+		case name == "Connection", name == "Set-Cookie", name == "Server", strings.HasPrefix(name, "X-Proxy-"),
+			strings.HasPrefix(name, "Access-Control-"), name == "Alt-Svc", name == "Strict-Transport-Security", name == "Clear-Site-Data":
 			delete(h, name)
 		}
 	}

@@ -193,6 +193,8 @@ func (f *failover) request(ctx context.Context, c *call, l *lane, header, own ht
 	h := f.header(c, l, header)
 	if l.up.Passthrough() {
 		maps.Copy(h, own)
+	} else {
+		dropAccount(h)
 	}
 	l.up.SetHeaders(h, l.way)
 	u := l.up.URL(l.way, l.path, l.query)

@@ -76,6 +76,9 @@ type exchange struct {
 // to begin a new one, as the specification asks of it.
 func (x *exchange) admit() error {
 	c := x.c
+	if err := c.admitted(); err != nil {
+		return err
+	}
 	if c.Caller.Limited {
 		return ErrForbidden("a request key that belongs to a group may not use MCP servers")
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coding-proxy/pool"
+	"coding-proxy/stats"
 )
 
 // modelInfo is an entry of a model list, in the shape of Anthropic, OpenAI or Gemini.
@@ -23,15 +24,14 @@ type modelInfo struct {
 	Methods     []string `json:"supportedGenerationMethods,omitempty"`
 }
 
-// knownModels are the names of providers, by dialect, that are listed where a key serves any name.
-func knownModels() map[string][]string {
-	openai := []string{"gpt-5", "gpt-5-mini", "gpt-5.4", "gpt-5.4-nano", "gpt-5.5", "gpt-6.2-sol"}
-	return map[string][]string{
-		Anthropic: {"claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5", "claude-sonnet-4-5", "claude-sonnet-5-5"},
-		responses: openai,
-		chat:      openai,
-		gemini:    {"gemini-2.5-flash", "gemini-2.5-pro", "gemini-3-flash-preview", "gemini-3.1-pro-preview", "gemini-3.5-flash-lite", "gemini-3.8-flash"},
+// catalogue has the names of the price table, listed where a key serves any name.
+func catalogue() pool.Catalogue {
+	names := stats.ModelNames()
+	dialects := map[string][]string{Anthropic: names["anthropic"], responses: names["openai"], chat: names["openai"], gemini: names["gemini"]}
+	for _, provider := range []string{"doubao", "ollama", "openrouter"} { // no dialect's vendor, and no name of theirs is known
+		names[provider] = nil
 	}
+	return pool.Catalogue{Providers: names, Dialects: dialects}
 }
 
 // models lists the names that the caller's scope can reach, or one of them.
@@ -41,7 +41,7 @@ func (p *Proxy) models(w http.ResponseWriter, r *http.Request, e Entry) {
 	if e.Caller.Limited {
 		scope = pool.Only(e.Caller.Keys...)
 	}
-	names := slices.DeleteFunc(p.pool.Models(scope, knownModels()), func(n string) bool { return !e.Caller.MayUse(p.pool.Resolve(n)) })
+	names := slices.DeleteFunc(p.pool.Models(scope, p.known), func(n string) bool { return !e.Caller.MayUse(p.pool.Resolve(n)) })
 	shape := c.dialect.Name
 	if e.ID != "" {
 		c.record.Requested, c.record.Resolved = printable(e.ID), ""

@@ -29,12 +29,14 @@ type Recorder interface {
 type Proxy struct {
 	live      atomic.Pointer[settings]
 	dialects  map[string]*ir.Dialect
+	known     pool.Catalogue // names of models, for lists
 	recall    recall
 	pool      *pool.Pool
 	stats     Recorder
 	log       *slog.Logger
 	now       func() time.Time
 	keepAlive time.Duration
+	answers   Answers // nil: they are not kept
 
 	reverse  *httputil.ReverseProxy
 	bodies   sync.Pool // of *[]byte: request bodies
@@ -58,7 +60,7 @@ type settings struct {
 // New builds the request path over a pool; upstreams has one entry a key of the pool.
 func New(opt Options, p *pool.Pool, callers *auth.Callers, upstreams map[string]*upstream.Upstream, rec Recorder, log *slog.Logger, now func() time.Time) *Proxy {
 	x := &Proxy{pool: p, stats: rec, log: log, now: now, keepAlive: keepAliveEvery, closed: make(chan struct{}), blank: &http.Request{},
-		dialects: map[string]*ir.Dialect{}}
+		dialects: map[string]*ir.Dialect{}, known: catalogue()}
 	for _, d := range codec.All() {
 		x.dialects[d.Name] = d
 	}

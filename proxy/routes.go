@@ -74,12 +74,12 @@ func Routes() []Route {
 		{Methods: []string{"POST"}, Pattern: "/v1/models/{id}", Dialect: gemini, handle: pass, action: "embedContent", speaks: gemini},
 		{Methods: []string{"POST"}, Pattern: "/v1/models/{id}", Dialect: gemini, handle: pass, action: "batchEmbedContents", speaks: gemini},
 
-		{Methods: []string{"GET"}, Pattern: "/v1/models", Dialect: chat, handle: (*Proxy).models},
-		{Methods: []string{"GET"}, Pattern: "/v1/models/{id}", Dialect: chat, handle: (*Proxy).models},
-		{Methods: []string{"GET"}, Pattern: "/v1beta/models", Dialect: gemini, handle: (*Proxy).models},
-		{Methods: []string{"GET"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: (*Proxy).models},
+		{Methods: []string{"GET"}, Pattern: "/v1/models", Dialect: chat, handle: (*Proxy).models, free: true},
+		{Methods: []string{"GET"}, Pattern: "/v1/models/{id}", Dialect: chat, handle: (*Proxy).models, free: true},
+		{Methods: []string{"GET"}, Pattern: "/v1beta/models", Dialect: gemini, handle: (*Proxy).models, free: true},
+		{Methods: []string{"GET"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: (*Proxy).models, free: true},
 
-		{Methods: []string{"POST", "GET", "DELETE"}, Pattern: "/mcp/{id}", Dialect: mcp, handle: (*Proxy).mcp},
+		{Methods: []string{"POST", "GET", "DELETE"}, Pattern: "/mcp/{id}", Dialect: mcp, handle: (*Proxy).mcp, free: true},
 
 		{Methods: []string{"POST"}, Pattern: "/api/event_logging/{id}", Dialect: Anthropic, Guard: GuardNone, handle: (*Proxy).nothing},
 		{Methods: []string{"HEAD"}, Pattern: "/api/hello", Dialect: Anthropic, Guard: GuardNone, handle: (*Proxy).nothing},
@@ -174,6 +174,12 @@ func (r *Route) dialectFor(h http.Header) string {
 	}
 	return r.Dialect
 }
+
+// Costs reports whether a request may use tokens of a provider.
+func (r *Route) Costs() bool { return !r.free }
+
+// Listens reports whether a request only waits for what a server may have to say.
+func (r *Route) Listens(method string) bool { return r.Dialect == mcp && method == http.MethodGet }
 
 // Path is the pattern with the action, as a person reads it.
 func (r *Route) Path() string {

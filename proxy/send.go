@@ -110,7 +110,7 @@ func (f *failover) unanswered(ctx context.Context, c *call) *answer {
 // judge looks at an answer until it is clear whether it is good.
 func (f *failover) judge(ctx context.Context, c *call, lease *pool.Lease, l *lane, resp *http.Response, dog *watchdog) *answer {
 	l.up.MaskHeader(resp.Header)
-	if err := undoEncoding(resp); err != nil {
+	if err := f.open(c, l, resp); err != nil {
 		return f.unreadable("encoding")
 	}
 	if kind := l.up.Kind(); kind != nil {

@@ -8,10 +8,10 @@ import (
 
 const (
 	noKey = "(none)"  // requests that no key served
-	other = "(other)" // models beyond maxModels, callers beyond maxCallers
-	// Client-chosen names must not fill the memory.
-	maxModels  = 1000 // pairs of key and model a day
-	maxCallers = 1000 // a day
+	other = "(other)" // models beyond maxModels
+	// maxModels are pairs of key and model a day. Client-chosen names must not fill the memory; the codes of callers are
+	// the configuration's own, and their limits are counted here.
+	maxModels = 1000
 )
 
 type keyModel struct{ key, model string }
@@ -75,11 +75,7 @@ func (d *day) addCaller(code string, f Figures) {
 	if code == "" {
 		return
 	}
-	sum, known := d.callers[code]
-	if !known && len(d.callers) >= maxCallers {
-		code = other
-		sum = d.callers[code]
-	}
+	sum := d.callers[code]
 	sum.Add(f)
 	d.callers[code] = sum
 }

@@ -13,6 +13,7 @@ type Figures struct {
 	CacheReadTokens     int64   `json:"cache_read_tokens,omitempty"`
 	ReasoningTokens     int64   `json:"reasoning_tokens,omitempty"`
 	Estimated           int64   `json:"estimated,omitempty"` // requests whose tokens are estimates
+	Unpriced            int64   `json:"unpriced,omitempty"`  // requests of models without a known price: CostUSD lacks them
 	CostUSD             float64 `json:"cost_usd,omitempty"`
 	DurationMS          int64   `json:"duration_ms,omitempty"` // sum
 }
@@ -28,7 +29,8 @@ func (f *Figures) Add(g Figures) {
 	f.CacheReadTokens += g.CacheReadTokens
 	f.ReasoningTokens += g.ReasoningTokens
 	f.Estimated += g.Estimated
-	f.CostUSD += g.CostUSD
+	f.Unpriced += g.Unpriced
+	f.CostUSD = roundUSD(f.CostUSD + g.CostUSD)
 	f.DurationMS += g.DurationMS
 }
 
@@ -52,6 +54,9 @@ func (r *Record) figures() Figures {
 	}
 	if r.Estimated {
 		f.Estimated = 1
+	}
+	if r.Unpriced {
+		f.Unpriced = 1
 	}
 	return f
 }

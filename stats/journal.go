@@ -1,24 +1,17 @@
 package stats
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 )
 
-const (
-	journalSuffix = ".jsonl"
-	maxLine       = 256 << 10 // a longer journal line is not ours
-	// maxBacklog bounds the lines that wait in memory while the disk refuses them.
-	maxBacklog = 4 << 20
-)
+// maxBacklog bounds the lines that wait in memory while the disk refuses them.
+const maxBacklog = 4 << 20
 
 // journal appends lines to one file a local day. The lock of Stats guards it.
 type journal struct {
@@ -79,8 +72,11 @@ func (j *journal) write(lines []byte) error {
 }
 
 // open ends the present file and goes on with the named one. A last line that a crash cut short gets its line end,
-// so that the next line stands alone.
+// so that the next line stands alone. A compressed file becomes a plain one again.
 func (j *journal) open(name string) error {
+	if err := unpack(j.dir, strings.TrimSuffix(name, journalSuffix)); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
 	f, err := os.OpenFile(filepath.Join(j.dir, name), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
@@ -110,77 +106,18 @@ func (j *journal) close() {
 	}
 }
 
-// names returns the journal files in order of their days.
-func (j *journal) names() ([]string, error) {
-	entries, err := os.ReadDir(j.dir)
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		if isJournalName(e.Name()) {
-			names = append(names, e.Name())
-		}
-	}
-	slices.Sort(names)
-	return names, nil
-}
-
 // prune deletes the files of days before first.
 func (j *journal) prune(first string) error {
-	names, err := j.names()
-	for _, n := range names {
-		if n < first+journalSuffix && n != j.name {
-			err = errors.Join(err, os.Remove(filepath.Join(j.dir, n)))
+	days, err := journalDays(j.dir)
+	for _, date := range days {
+		if date >= first || date+journalSuffix == j.name {
+			continue
+		}
+		for _, suffix := range [...]string{indexSuffix, packedSuffix, journalSuffix} {
+			if e := os.Remove(filepath.Join(j.dir, date+suffix)); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
 		}
 	}
 	return err
-}
-
-// read calls each for the records of a file from an offset on. Lines that are none are counted, not fatal: a crash
-// may have cut one.
-func (j *journal) read(name string, offset int64, each func(*Record)) (bad int, err error) {
-	f, err := os.Open(filepath.Join(j.dir, name))
-	if err != nil {
-		return 0, fmt.Errorf("journal: %w", err)
-	}
-	defer f.Close()
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return 0, fmt.Errorf("journal: %w", err)
-	}
-	in := bufio.NewReaderSize(f, maxLine)
-	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			bad++
-			if err = skipLine(in); err == nil {
-				continue
-			}
-			line = nil
-		}
-		if err != nil && err != io.EOF {
-			return bad, fmt.Errorf("journal: %w", err)
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			var r Record
-			if json.Unmarshal(line, &r) != nil || r.Outcome == "" {
-				bad++
-			} else {
-				each(&r)
-			}
-		}
-		if err != nil {
-			return bad, nil
-		}
-	}
-}
-
-// skipLine reads past the next line end.
-func skipLine(in *bufio.Reader) error {
-	for {
-		_, err := in.ReadSlice('\n')
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-	}
 }

@@ -7,6 +7,7 @@ type Options struct {
 	UsageFile   string // "" = usage.json in Dir
 	JournalDays int    // journal days kept
 	UsageDays   int    // days kept in the aggregate
+	Pricing     []PriceRule
 }
 
 // Defaults returns the options of design/config.md without Dir.

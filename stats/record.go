@@ -38,7 +38,8 @@ type Record struct {
 	CacheReadTokens     int64   `json:"cache_read_tokens"`
 	ReasoningTokens     int64   `json:"reasoning_tokens"` // part of OutputTokens
 	Estimated           bool    `json:"estimated,omitempty"`
-	CostUSD             float64 `json:"cost_usd,omitempty"`
+	CostUSD             float64 `json:"cost_usd,omitempty"` // by list prices, when it was written
+	Unpriced            bool    `json:"unpriced,omitempty"` // no price is known for the model
 
 	FirstByteMS   int64 `json:"first_byte_ms"`
 	DurationMS    int64 `json:"duration_ms"`
@@ -106,7 +107,10 @@ func (r *Record) appendLine(b []byte) []byte {
 	}
 	if r.CostUSD != 0 {
 		b = append(b, `,"cost_usd":`...)
-		b = strconv.AppendFloat(b, r.CostUSD, 'g', -1, 64)
+		b = appendUSD(b, r.CostUSD)
+	}
+	if r.Unpriced {
+		b = append(b, `,"unpriced":true`...)
 	}
 	b = appendInt(b, `,"first_byte_ms":`, r.FirstByteMS)
 	b = appendInt(b, `,"duration_ms":`, r.DurationMS)
@@ -180,6 +184,15 @@ func listEnd(b []byte, n int) []byte {
 
 func appendInt(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(append(b, name...), n, 10)
+}
+
+// appendUSD writes very small and very large figures as encoding/json does, with an exponent.
+func appendUSD(b []byte, usd float64) []byte {
+	if usd < 1e-6 || usd >= 1e21 {
+		exact, _ := json.Marshal(usd) // no cost is infinite
+		return append(b, exact...)
+	}
+	return strconv.AppendFloat(b, usd, 'f', -1, 64)
 }
 
 func appendOptional(b []byte, name, value string) []byte {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,9 +38,12 @@ type Stats struct {
 	wake  chan struct{} // tells Run that saveRecords are due
 	lines sync.Pool     // of *[]byte: journal lines being made
 
+	prices atomic.Pointer[Prices]
+
 	mu         sync.Mutex // guards everything below
 	journal    journal
 	agg        *aggregate
+	counters   counters
 	unsaved    int // records since usage.json was written
 	faults     int64
 	complained time.Time
@@ -54,7 +58,8 @@ func Open(opt Options, files Files, now func() time.Time, log *slog.Logger) (*St
 	if opt.UsageFile == "" {
 		opt.UsageFile = filepath.Join(opt.Dir, "usage.json")
 	}
-	s := &Stats{opt: opt, files: files, now: now, log: log, wake: make(chan struct{}, 1), agg: newAggregate()}
+	s := &Stats{opt: opt, files: files, now: now, log: log, wake: make(chan struct{}, 1), agg: newAggregate(), counters: newCounters(now())}
+	s.Price(opt.Pricing)
 	s.journal.dir = filepath.Join(opt.Dir, journalsName)
 	if err := os.MkdirAll(s.journal.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -66,15 +71,15 @@ func Open(opt Options, files Files, now func() time.Time, log *slog.Logger) (*St
 	if err := s.fold(through); err != nil {
 		return nil, err
 	}
-	names, err := s.journal.names()
+	days, err := journalDays(s.journal.dir)
 	if err != nil {
 		return nil, err
 	}
-	name := now().Format(dateForm) + journalSuffix
-	if n := len(names); n > 0 {
-		name = max(name, names[n-1])
+	date := now().Format(dateForm)
+	if n := len(days); n > 0 {
+		date = max(date, days[n-1])
 	}
-	if err := s.journal.open(name); err != nil {
+	if err := s.journal.open(date + journalSuffix); err != nil {
 		return nil, err
 	}
 	s.prune()
@@ -112,30 +117,32 @@ func (s *Stats) load() (*position, error) {
 
 // fold adds the journal lines after through, all of them when it is nil.
 func (s *Stats) fold(through *position) error {
-	names, err := s.journal.names()
+	days, err := journalDays(s.journal.dir)
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	p := newPass(context.Background(), newQuery(Filter{}))
+	p.partial = true
+	for _, date := range days {
 		var offset int64
-		if through != nil && name <= through.File {
+		if name := date + journalSuffix; through != nil && name <= through.File {
 			if name < through.File {
 				continue
 			}
 			offset = through.Offset
 		}
-		date := name[:len(name)-len(journalSuffix)]
 		n := 0
-		bad, err := s.journal.read(name, offset, func(r *Record) { s.agg.add(date, r); n++ })
+		p.bad, p.corrupt = 0, 0
+		err := p.day(s.journal.dir, date, offset, func(r *Record) error { s.agg.add(date, r); n++; return nil })
 		if err != nil {
 			return err
 		}
 		s.unsaved += n
 		if n > 0 {
-			s.log.Info("journal folded in", "file", name, "lines", n)
+			s.log.Info("journal folded in", "file", date+journalSuffix, "lines", n)
 		}
-		if bad > 0 {
-			s.log.Warn("journal lines that cannot be read were skipped", "file", name, "lines", bad)
+		if p.bad > 0 || p.corrupt > 0 {
+			s.log.Warn("journal lines that cannot be read were skipped", "file", date+journalSuffix, "lines", p.bad, "compressed_parts", p.corrupt)
 		}
 	}
 	return nil
@@ -148,6 +155,7 @@ func (s *Stats) Add(r *Record) {
 	if buf == nil {
 		buf = new([]byte)
 	}
+	s.prices.Load().charge(r)
 	line := r.appendLine((*buf)[:0])
 	s.mu.Lock()
 	date := max(r.TS.Format(dateForm), s.agg.newest, strings.TrimSuffix(s.journal.name, journalSuffix))
@@ -156,6 +164,7 @@ func (s *Stats) Add(r *Record) {
 		s.complain(err)
 	}
 	s.agg.add(date, r)
+	s.counters.add(r)
 	s.unsaved++
 	due := s.unsaved == saveRecords
 	s.mu.Unlock()
@@ -169,26 +178,10 @@ func (s *Stats) Add(r *Record) {
 	s.lines.Put(buf)
 }
 
-// Replay calls each for the journal's records from since on, oldest first. Lines that cannot be read are passed over.
+// Replay calls each for the journal's records from since on, oldest first. Lines that cannot be read are passed over. The
+// record is only valid during the call.
 func (s *Stats) Replay(since time.Time, each func(*Record)) error {
-	names, err := s.journal.names()
-	if err != nil {
-		return err
-	}
-	first := since.AddDate(0, 0, -1).Format(dateForm) + journalSuffix // zones and steps of the clock
-	for _, name := range names {
-		if name < first {
-			continue
-		}
-		if _, err := s.journal.read(name, 0, func(r *Record) {
-			if !r.TS.Before(since) {
-				each(r)
-			}
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.Reader().Each(context.Background(), Filter{From: since}, func(_ string, r *Record) error { each(r); return nil })
 }
 
 // Keep changes for how many days the journal and the aggregate are kept.
@@ -197,6 +190,9 @@ func (s *Stats) Keep(journalDays, usageDays int) {
 	defer s.mu.Unlock()
 	s.opt.JournalDays, s.opt.UsageDays = journalDays, usageDays
 }
+
+// Price changes what is set before the price table, for the records to come.
+func (s *Stats) Price(rules []PriceRule) { s.prices.Store(NewPrices(rules)) }
 
 // complain logs a disk fault, at most once a minute. The caller holds the lock.
 func (s *Stats) complain(err error) {
@@ -211,6 +207,9 @@ func (s *Stats) Run(ctx context.Context) {
 	syncs, saves := time.NewTicker(syncEvery), time.NewTicker(saveEvery)
 	defer syncs.Stop()
 	defer saves.Stop()
+	var archive sync.WaitGroup
+	archive.Go(func() { s.archive(ctx) })
+	defer archive.Wait()
 	var last time.Time
 	due := false
 	for {
@@ -303,13 +302,6 @@ func (s *Stats) prune() {
 	}
 }
 
-// Faults returns how often the disk refused, and how many journal lines were lost for it.
-func (s *Stats) Faults() (faults, lost int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.faults, s.journal.lost
-}
-
 // Totals returns the figures of a span by model and day.
 func (s *Stats) Totals(r Range) Totals { return s.view().totals(r) }
 
@@ -341,6 +333,23 @@ func (s *Stats) KeyFigures(key string, r Range) Figures {
 		}
 	}
 	return sum
+}
+
+// CallerFigures returns what a caller has used of the day and the month of now. Where the clock has stepped back it is what was
+// used of the day that had begun.
+func (s *Stats) CallerFigures(code string, now time.Time) (today, month Figures) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	date := max(now.Format(dateForm), s.agg.newest)
+	for day, d := range s.agg.days {
+		if strings.HasPrefix(day, date[:len("2006-01-")]) && day <= date {
+			month.Add(d.callers[code])
+		}
+	}
+	if d := s.agg.days[date]; d != nil {
+		today = d.callers[code]
+	}
+	return today, month
 }
 
 func (s *Stats) view() *aggregate {

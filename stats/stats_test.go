@@ -233,8 +233,8 @@ func TestOldDaysAreForgotten(t *testing.T) {
 	s.save()
 	later := start.AddDate(0, 3, 0)
 	s = open(t, dir, later)
-	if names, _ := s.journal.names(); len(names) != 1 || names[0] != "2026-04-01.jsonl" {
-		t.Errorf("journal has %v", names)
+	if days, _ := journalDays(s.journal.dir); len(days) != 1 || days[0] != "2026-04-01" {
+		t.Errorf("journal has %v", days)
 	}
 	if got := s.Totals(LastDays(later, 400)).Total.Requests; got != 1 {
 		t.Errorf("%d requests: the aggregate is kept longer", got)
@@ -296,8 +296,8 @@ func TestDiskRefuses(t *testing.T) {
 		if got := s.Totals(LastDays(time.Now(), 2)).Total.Requests; got != 22 {
 			t.Errorf("%d requests after a restart", got)
 		}
-		if faults, lost := s.Faults(); faults != 0 || lost != 0 {
-			t.Errorf("%d faults, %d lost", faults, lost)
+		if m := s.Metrics(); m.Faults != 0 || m.Lost != 0 {
+			t.Errorf("%d faults, %d lost", m.Faults, m.Lost)
 		}
 	})
 }
@@ -397,6 +397,20 @@ func TestNamesAreBounded(t *testing.T) {
 	got := s.Totals(LastDays(now, 1))
 	if len(got.Models) > maxModels+1 || got.Total.Requests != 3*maxModels {
 		t.Errorf("%d models, %d requests", len(got.Models), got.Total.Requests)
+	}
+}
+
+// Each caller is counted, however many there are: their limits are.
+func TestCallersAreCounted(t *testing.T) {
+	s, now := open(t, t.TempDir(), at("2026-11-29T12:00:00Z")), at("2026-11-29T12:00:00Z")
+	for i := range 2 * maxModels {
+		r := record(now, "x")
+		r.Caller = fmt.Sprint("caller-", i)
+		s.Add(r)
+	}
+	got := s.CallerWindows(now)
+	if last := got[fmt.Sprint("caller-", 2*maxModels-1)]; len(got) != 2*maxModels || last == nil || last.Today.Requests != 1 {
+		t.Errorf("%d callers, the last %+v", len(got), last)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"coding-proxy/auth"
 	"coding-proxy/pool"
 	"coding-proxy/stats"
 )
@@ -267,6 +268,59 @@ type callerUsage struct {
 	Group      string  `json:"group"`
 	Configured bool    `json:"configured"`
 	Windows    windows `json:"windows"`
+
+	Limits *callerLimits `json:"limits"` // null where nothing limits the caller, and for one that is gone
+}
+
+// callerLimits are what a caller may use, and how it stands. What is null is not limited.
+type callerLimits struct {
+	RequestsPerMinute *int64     `json:"requests_per_minute"`
+	RequestsLeft      *int64     `json:"requests_left"` // at once
+	MaxInFlight       *int64     `json:"max_in_flight"`
+	InFlight          *int64     `json:"in_flight"`
+	Today             limit      `json:"today"`
+	Month             limit      `json:"month"`
+	DailyUSD          *float64   `json:"daily_limit_usd"`
+	TodayUSD          float64    `json:"today_usd"`
+	Expires           *time.Time `json:"expires"`
+	Expired           bool       `json:"expired"`
+	Addresses         []string   `json:"addresses"` // empty: any
+	Models            []string   `json:"models"`    // empty: any
+	Reason            *string    `json:"reason"`    // why it is refused now
+	Until             *time.Time `json:"until"`
+}
+
+// Limited reports whether any caller has limits.
+func (c callersJSON) Limited() bool {
+	return slices.ContainsFunc(c.Callers, func(u callerUsage) bool { return u.Limits != nil })
+}
+
+// limitsOf are the limits of a configured caller; nil where it has none.
+func (x *Web) limitsOf(k auth.RequestKey, now time.Time) *callerLimits {
+	if k.Limits == (auth.Limits{}) && k.Expires.IsZero() && len(k.Addresses)+len(k.Models) == 0 {
+		return nil
+	}
+	s := x.limiter.Standing(k.Code, k.Limits, now)
+	out := &callerLimits{
+		Today:    limitOf(pool.Limit{Of: float64(k.DailyTokens), Used: s.Today}),
+		Month:    limitOf(pool.Limit{Of: float64(k.MonthlyTokens), Used: s.Month}),
+		TodayUSD: s.TodayUSD, Expires: moment(k.Expires), Expired: !k.Expires.IsZero() && !now.Before(k.Expires),
+		Addresses: []string{}, Models: notNil(k.Models), Reason: optional(s.Refused), Until: moment(s.Until),
+	}
+	whole := func(n int) *int64 { v := int64(n); return &v }
+	if k.RequestsPerMinute > 0 {
+		out.RequestsPerMinute, out.RequestsLeft = whole(k.RequestsPerMinute), whole(s.RequestsLeft)
+	}
+	if k.MaxInFlight > 0 {
+		out.MaxInFlight, out.InFlight = whole(k.MaxInFlight), whole(s.InFlight)
+	}
+	if k.DailyUSD > 0 {
+		out.DailyUSD = &k.DailyUSD
+	}
+	for _, a := range k.Addresses {
+		out.Addresses = append(out.Addresses, a.String())
+	}
+	return out
 }
 
 type callersJSON struct {
@@ -279,7 +333,7 @@ func (x *Web) callersDocument() callersJSON {
 	out := callersJSON{x.now(), []callerUsage{}}
 	used := x.stats.CallerWindows(out.Now)
 	for _, k := range x.callers {
-		u := callerUsage{Code: k.Code, Group: k.Group, Configured: true}
+		u := callerUsage{Code: k.Code, Group: k.Group, Configured: true, Limits: x.limitsOf(k, out.Now)}
 		if w := used[k.Code]; w != nil {
 			u.Windows = *w
 		}

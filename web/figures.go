@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"slices"
-	"strconv"
 
 	"coding-proxy/stats"
 )
@@ -37,17 +36,17 @@ func columnNames(all []stats.Figures) []string {
 	if sum.Estimated > 0 {
 		out = append(out, "estimated")
 	}
-	if sum.CostUSD > 0 {
+	if sum.CostUSD > 0 || sum.Unpriced > 0 {
 		out = append(out, costColumn)
 	}
 	return append(out, averageColumn)
 }
 
 // cells are the figures of the columns.
-func cells(path string, f stats.Figures, columns []string) ([]cell, error) {
+func (tr *translator) cells(path string, f stats.Figures, columns []string) ([]cell, error) {
 	out := make([]cell, 0, len(columns))
 	for _, name := range columns {
-		shown, err := shownFigure(path, name, f)
+		shown, err := tr.shownFigure(path, name, f)
 		if err != nil {
 			return nil, err
 		}
@@ -56,14 +55,14 @@ func cells(path string, f stats.Figures, columns []string) ([]cell, error) {
 	return out, nil
 }
 
-func shownFigure(path, name string, f stats.Figures) (template.HTML, error) {
+func (tr *translator) shownFigure(path, name string, f stats.Figures) (template.HTML, error) {
 	switch name {
 	case cacheShareColumn:
 		return shareCell(path, f), nil
 	case averageColumn:
 		return averageCell(path, f), nil
 	case costColumn:
-		return derived(at(path, name), f.CostUSD, strconv.FormatFloat(f.CostUSD, 'f', 2, 64)), nil
+		return tr.costCell(path, f)
 	}
 	n, ok := map[string]int64{
 		"requests": f.Requests, "errors": f.Errors, "failovers": f.Failovers,
@@ -75,6 +74,24 @@ func shownFigure(path, name string, f stats.Figures) (template.HTML, error) {
 		return "", fmt.Errorf("no figure %q", name)
 	}
 	return number(at(path, name), n)
+}
+
+// costCell shows the cost, and how many requests it lacks.
+func (tr *translator) costCell(path string, f stats.Figures) (template.HTML, error) {
+	cost, err := dollars(at(path, costColumn), f.CostUSD)
+	if err != nil || f.Unpriced == 0 {
+		return cost, err
+	}
+	n, err := number(at(path, "unpriced"), f.Unpriced)
+	if err != nil {
+		return "", err
+	}
+	hint, err := tr.text("figure.unpriced.hint", grouped(f.Unpriced))
+	if err != nil {
+		return "", err
+	}
+	mark, err := tr.html("figure.unpriced", n)
+	return cost + template.HTML(fmt.Sprintf(`<div class="soft" title="%s">%s</div>`, template.HTMLEscapeString(hint), mark)), err
 }
 
 // figuresOf are all figures of a document.

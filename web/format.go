@@ -71,6 +71,24 @@ func amount(path string, v *float64) template.HTML {
 	return derived(path, *v, text)
 }
 
+// dollars shows an amount of money; below a cent with as many digits as say something.
+func dollars(path string, v any) (template.HTML, error) {
+	var usd float64
+	switch v := v.(type) {
+	case float64:
+		usd = v
+	case *float64:
+		usd = *v
+	default:
+		return "", fmt.Errorf("%s is no amount: %T", path, v)
+	}
+	text := strconv.FormatFloat(usd, 'f', 2, 64)
+	if usd != 0 && usd < 0.01 {
+		text = strconv.FormatFloat(usd, 'g', 2, 64)
+	}
+	return derived(path, usd, text), nil
+}
+
 // seconds shows a number of seconds.
 func seconds(path string, v float64) template.HTML {
 	return derived(path, v, strconv.FormatFloat(v, 'f', -1, 64))

@@ -169,7 +169,7 @@ func (x *Web) copilotModels(w http.ResponseWriter, r *http.Request) error {
 
 func (x *Web) reauthStatus(w http.ResponseWriter, r *http.Request) error {
 	list := x.accounts.SignIns()
-	if admin, _ := r.Context().Value(adminKey{}).(bool); !admin {
+	if !isAdmin(r) {
 		for name, l := range list { // whoever went there would sign the owner in as himself
 			l.UserCode, l.VerificationURI, l.AuthorizeURL = "", "", ""
 			list[name] = l
@@ -179,12 +179,4 @@ func (x *Web) reauthStatus(w http.ResponseWriter, r *http.Request) error {
 		Providers map[string]SignIn `json:"providers"`
 	}{list})
 	return nil
-}
-
-// adminKey is the context's key for what AsAdmin says.
-type adminKey struct{}
-
-// AsAdmin returns r as the request of somebody who has shown that he is an administrator.
-func AsAdmin(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), adminKey{}, true))
 }

@@ -62,7 +62,7 @@ func TestReauthStatusOfAnAdmin(t *testing.T) {
 	f.accounts = accounts{signIns: map[string]SignIn{"hub": {State: "pending", UserCode: "AB-12", VerificationURI: "https://a.test/device"}}}
 	r := AsAdmin(httptest.NewRequest("GET", "/api/reauth/status", nil))
 	w := httptest.NewRecorder()
-	New(f, f, f.accounts, f.callers, noon).Serve(w, r, Find(Routes(), r.URL.Path))
+	New(Sources{f, f, f.accounts, f, f.journal}, f.callers, f.opt, noon).Serve(w, r, Find(Routes(), r.URL.Path))
 	if want := `{"providers":{"hub":{"state":"pending","user_code":"AB-12","verification_uri":"https://a.test/device"}}}`; w.Body.String() != want {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -26,8 +27,8 @@ const (
 	cssPath    = "/stats/assets/stats.css"
 	scriptPath = "/stats/assets/stats.js"
 
-	// policy lets the pages load their own two files and ask their own origin, and nothing else.
-	policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	// policy lets the pages load their own two files and ask their own origin, and nothing else. Where % stands is where forms go.
+	policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action '%'; frame-ancestors 'none'"
 )
 
 // The pages, by the key of their title without "page.".
@@ -56,6 +57,7 @@ func pagePath(name string) (page, api string) {
 // pages are the templates by page and language, and the texts by language.
 type pages struct {
 	templates map[pageKey]*template.Template
+	signIn    map[lang]*template.Template
 	texts     map[lang]*translator
 }
 
@@ -65,10 +67,11 @@ type pageKey struct {
 }
 
 func newPages() pages {
-	out := pages{map[pageKey]*template.Template{}, map[lang]*translator{}}
+	out := pages{map[pageKey]*template.Template{}, map[lang]*template.Template{}, map[lang]*translator{}}
 	for _, l := range langs() {
 		tr := newTranslator(l)
 		out.texts[l] = tr
+		out.signIn[l] = newSignIn(tr)
 		for _, name := range pageNames() {
 			t := template.New("layout.html").Funcs(functions(tr))
 			out.templates[pageKey{name, l}] = template.Must(t.ParseFS(templates, "layout.html", name+".html"))
@@ -80,7 +83,7 @@ func newPages() pages {
 // functions are what the templates of one language call.
 func functions(tr *translator) template.FuncMap {
 	return template.FuncMap{
-		"t": tr.text, "th": tr.html, "at": at, "n": number, "grouped": grouped, "ratio": ratio, "amount": amount, "seconds": seconds, "cells": cells, "word": tr.word, "tone": tone,
+		"t": tr.text, "th": tr.html, "at": at, "n": number, "grouped": grouped, "ratio": ratio, "amount": amount, "usd": dollars, "seconds": seconds, "cells": tr.cells, "word": tr.word, "tone": tone,
 		"windows": windowRows, "percent": func(v *float64) string { return percent(*v) }, "inc": func(i int) int { return i + 1 },
 		"stamp": func(v time.Time) string { return v.Format(time.RFC3339Nano) },
 		"ago": func(now, v time.Time) template.HTML {
@@ -135,6 +138,7 @@ type view struct {
 	Now                   time.Time
 	Pages, Langs, Windows []link
 	Columns               []string
+	SignOut               string // where a browser that has signed in signs out
 	Doc                   any
 }
 
@@ -144,8 +148,11 @@ func (x *Web) show(w http.ResponseWriter, r *http.Request, page string, now time
 	if err != nil {
 		return err
 	}
-	v := view{Lang: l.tag(), Page: page, Now: now, Doc: doc, Langs: langLinks(r, l), Columns: columnNames(figuresOf(doc))}
+	v := view{Lang: l.tag(), Page: page, Now: now, Doc: doc, Langs: langLinks(r.URL.Path, r.URL.Query(), l), Columns: columnNames(figuresOf(doc))}
 	v.link(x.pages.texts[l], chosen)
+	if isSignedIn(r) {
+		v.SignOut = SignOutPath
+	}
 	var buf bytes.Buffer
 	if err := x.pages.templates[pageKey{page, l}].Execute(&buf, v); err != nil {
 		return fmt.Errorf("page %s: %w", page, err)
@@ -153,13 +160,22 @@ func (x *Web) show(w http.ResponseWriter, r *http.Request, page string, now time
 	if chosen {
 		remember(w, l)
 	}
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Language", l.tag())
-	h.Set("Vary", "Accept-Language, Cookie")
+	pageHeaders(w, l, isSignedIn(r))
 	writeText(w, "text/html; charset=utf-8", buf.Bytes())
 	return nil
+}
+
+// pageHeaders say what a browser may do with a page.
+func pageHeaders(w http.ResponseWriter, l lang, forms bool) {
+	action := "none"
+	if forms {
+		action = "self"
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", fill(policy, []string{action}))
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer a form of ours comes with the origin null
+	h.Set("Content-Language", l.tag())
+	h.Set("Vary", "Accept-Language, Cookie")
 }
 
 // link makes the links to the pages, the windows and the document. A language that was chosen goes along.
@@ -186,13 +202,13 @@ func (v *view) link(tr *translator, chosen bool) {
 }
 
 // langLinks lead to the same page in each language.
-func langLinks(r *http.Request, now lang) []link {
+func langLinks(path string, q url.Values, now lang) []link {
+	q = maps.Clone(q)
 	names := map[lang]string{english: "English", chinese: "中文"}
 	var out []link
 	for _, l := range langs() {
-		q := r.URL.Query()
 		q.Set("lang", string(l))
-		out = append(out, link{Href: href(r.URL.Path, q), Text: names[l], Lang: l.tag(), Current: l == now})
+		out = append(out, link{Href: href(path, q), Text: names[l], Lang: l.tag(), Current: l == now})
 	}
 	return out
 }

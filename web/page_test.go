@@ -149,7 +149,7 @@ func TestPageHeaders(t *testing.T) {
 	for _, path := range pagePaths() {
 		w := get(t, path)
 		for name, value := range map[string]string{
-			"Content-Security-Policy": want, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			"Content-Security-Policy": want, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			"Content-Type": "text/html; charset=utf-8", "Vary": "Accept-Language, Cookie", "Set-Cookie": "",
 		} {
 			if got := w.Header().Get(name); got != value {
@@ -258,5 +258,36 @@ func TestColumns(t *testing.T) {
 	f.totals.Total.CostUSD, f.totals.Total.ReasoningTokens, f.totals.Total.Estimated = 0.125, 9, 1
 	if body := f.ask(t, "GET", "/stats").Body.String(); !strings.Contains(body, "Reasoning tokens") || !strings.Contains(body, `value="0.125"`) || !strings.Contains(body, "Estimated") {
 		t.Error("columns that are told of are missing")
+	}
+}
+
+// What a cost lacks is said beside it, in both languages, and where there is no cost at all.
+func TestCostLacks(t *testing.T) {
+	f := one()
+	f.totals.Total.CostUSD, f.totals.Total.Unpriced = 0.125, 1234
+	f.totals.Models[0].CostUSD = 0.125
+	f.totals.Models = append(f.totals.Models, stats.ModelFigures{Model: "house", Figures: stats.Figures{Requests: 1234, Unpriced: 1234}})
+	for lang, want := range map[string]string{
+		"en": `<div class="soft" title="Requests of models without a known price, which this cost lacks: 1,234">+ <data class="n" value="1234" title="1234" data-f="%s.unpriced">1,234</data> without a price</div>`,
+		"zh": `<div class="soft" title="此费用不含价格未知的模型的请求：1,234 次">另有 <data class="n" value="1234" title="1234" data-f="%s.unpriced">1,234</data> 次无价格</div>`,
+	} {
+		body := f.ask(t, "GET", "/stats?lang="+lang).Body.String()
+		for _, path := range []string{"total", "models.1"} {
+			if want := fmt.Sprintf(want, path); !strings.Contains(body, want) {
+				t.Errorf("%s: no %s", lang, want)
+			}
+		}
+		if strings.Contains(body, `data-f="models.0.unpriced"`) {
+			t.Errorf("%s: the cost of a model with a price lacks something", lang)
+		}
+	}
+	f = one()
+	w := f.keys["work"]
+	w.Today.Unpriced = 2
+	f.keys["work"], f.users[auth.Anonymous] = w, w
+	for path, mark := range map[string]string{"/stats/pool/usage": `data-f="keys.0.windows.today.unpriced"`, "/stats/request-keys": `.windows.today.unpriced"`} {
+		if body := f.ask(t, "GET", path).Body.String(); !strings.Contains(body, mark) || !strings.Contains(body, "Cost (USD)") {
+			t.Errorf("%s: no mark beside no cost", path)
+		}
 	}
 }

@@ -59,6 +59,7 @@
     asking = true;
     try {
       const answer = await fetch(location.href, { cache: 'no-store', redirect: 'error', signal: AbortSignal.timeout(patience) });
+      if (answer.status === 401) return location.reload(); // the session has ended: there is the form
       if (!answer.ok) throw new Error(answer.status);
       const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html');
       const next = fresh.getElementById('main');

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"maps"
 	"strings"
 )
 
@@ -18,6 +19,12 @@ func (p phrase) in(l lang) string {
 
 // phrases are the texts of the pages by key. "%" stands for what is filled in.
 func phrases() map[string]phrase {
+	all := poolPhrases()
+	maps.Copy(all, tablePhrases())
+	return all
+}
+
+func tablePhrases() map[string]phrase {
 	return map[string]phrase{
 		"product":     {"coding-proxy", "coding-proxy"},
 		"skip":        {"Skip to the figures", "跳到数据"},
@@ -28,11 +35,21 @@ func phrases() map[string]phrase {
 		"page.pool":   {"Key pool", "密钥池"},
 		"page.usage":  {"Usage by key", "按密钥统计"},
 		"page.caller": {"Usage by caller", "按调用方统计"},
+		"page.signin": {"Sign in", "登录"},
 
 		"intro.stats":  {"All requests over all keys, by the model they were routed as.", "所有密钥上的全部请求，按路由后的模型汇总。"},
 		"intro.pool":   {"The chain of tiers, the state of each key, and what is left of its limits.", "层级链、每个密钥的状态以及剩余额度。"},
 		"intro.usage":  {"Every key over five time windows. Keys that are gone stay listed.", "每个密钥在五个时间范围内的用量。已移除的密钥仍会保留。"},
 		"intro.caller": {"Every request key over five time windows. Callers that are gone stay listed.", "每个请求密钥在五个时间范围内的用量。已移除的调用方仍会保留。"},
+
+		"intro.signin": {"These pages need the admin key of this proxy.", "查看这些页面需要此代理的管理密钥。"},
+
+		"signin.key":     {"Admin key", "管理密钥"},
+		"signin.go":      {"Sign in", "登录"},
+		"signin.hint":    {"It is what auth.admin_key in the configuration says. The session lasts 12 hours, or until the proxy restarts.", "即配置中 auth.admin_key 的值。会话持续 12 小时，代理重启后失效。"},
+		"signin.wrong":   {"That is not the admin key.", "管理密钥不正确。"},
+		"signin.toomany": {"Too many wrong keys from this address. Try again in a minute.", "此地址的错误尝试过多，请在一分钟后重试。"},
+		"signout":        {"Sign out", "退出登录"},
 
 		"colon":   {": ", "："},
 		"asof":    {"As of %.", "数据时间：%。"},
@@ -60,6 +77,8 @@ func phrases() map[string]phrase {
 		"figure.cost_usd":              {"Cost (USD)", "费用（美元）"},
 		"figure.cache_share":           {"Share of cache reads", "缓存读取占比"},
 		"figure.average":               {"Average time", "平均耗时"},
+		"figure.unpriced":              {"+ % without a price", "另有 % 次无价格"},
+		"figure.unpriced.hint":         {"Requests of models without a known price, which this cost lacks: %", "此费用不含价格未知的模型的请求：% 次"},
 
 		"table.models":  {"By model, the most tokens first", "按模型，词元最多的在前"},
 		"table.days":    {"By day, the newest first", "按日期，最近的在前"},
@@ -88,6 +107,23 @@ func phrases() map[string]phrase {
 		"col.lastused": {"Last used", "上次使用"},
 		"col.runsout":  {"Runs out", "预计用尽"},
 
+		"limits":        {"Limits", "限额"},
+		"limits.hint":   {"Checked before a request is served; what is in flight may go over. Counted by the local calendar.", "在处理请求之前检查；进行中的请求可能超出限额。按本地日历计算。"},
+		"table.limits":  {"What each caller may use, and how it stands", "各调用方的限额与当前状态"},
+		"col.costtoday": {"Cost today (USD)", "今日费用（美元）"},
+		"col.rate":      {"Requests per minute", "每分钟请求"},
+		"col.expires":   {"Expires", "到期"},
+		"col.where":     {"From", "来源"},
+		"rate.left":     {"%, % at once now", "%，现可连续 %"},
+		"anywhere":      {"any address", "任何地址"},
+		"only.models":   {"models", "模型"},
+		"expired":       {"expired", "已过期"},
+		"may":           {"may ask", "可请求"},
+	}
+}
+
+func poolPhrases() map[string]phrase {
+	return map[string]phrase{
 		"pool.state":     {"Pool", "密钥池"},
 		"pool.today":     {"Today", "今天"},
 		"pool.month":     {"This month", "本月"},
@@ -142,7 +178,7 @@ func words() map[string]phrase {
 		"key:ready": {"ready", "就绪"}, "key:cooling": {"cooling", "冷却中"}, "key:day_limit": {"day limit", "日限额已满"},
 		"key:month_limit": {"month limit", "月限额已满"}, "key:busy": {"busy", "繁忙"}, "key:disabled": {"disabled", "已停用"},
 		"key:parked": {"parked", "已搁置"}, "key:breaker_open": {"breaker open", "熔断器断开"}, "key:quota_guard": {"quota guard", "配额守卫"},
-		"key:tier_return": {"waits for its tier", "等待返回层级"}, "key:scope": {"out of scope", "不在范围内"}, "key:model": {"model not served", "不提供该模型"},
+		"key:tier_return": {"waits for its tier", "等待返回层级"}, "key:scope": {"out of scope", "不在范围内"}, "key:dialect": {"speaks another dialect", "不支持该协议"}, "key:pinned": {"another account", "属于其他账户"}, "key:model": {"model not served", "不提供该模型"},
 
 		"reason:rate_limit": {"rate limit", "速率限制"}, "reason:overload": {"overloaded", "提供商过载"}, "reason:fault": {"provider fault", "提供商故障"},
 		"reason:credential": {"credential refused", "凭据被拒"}, "reason:cap": {"cap reached", "已达上限"}, "reason:unknown_model": {"unknown model", "未知模型"},
@@ -156,6 +192,10 @@ func words() map[string]phrase {
 		"reason:api_key is empty":                  {"api_key is empty", "api_key 为空"},
 		"reason:environment variable % is not set": {"environment variable % is not set", "环境变量 % 未设置"},
 		"reason:environment variable % is empty":   {"environment variable % is empty", "环境变量 % 为空"},
+
+		"caller:caller_rate": {"over its rate", "超出速率"}, "caller:caller_in_flight": {"as many as it may have", "并发已满"},
+		"caller:caller_day_limit": {"day used up", "日限额已满"}, "caller:caller_month_limit": {"month used up", "月限额已满"},
+		"caller:caller_cost_limit": {"day’s cost used up", "日费用已满"},
 
 		"told:allowed": {"allowed", "允许"}, "told:allowed_warning": {"nearly used up", "即将用尽"}, "told:rejected": {"used up", "已用尽"},
 
@@ -238,9 +278,10 @@ func tone(kind, word string) string {
 	switch kind + ":" + word {
 	case "limit:healthy", "tier:open", "breaker:closed", "guard:within", "key:ready", "told:allowed":
 		return "good"
-	case "limit:tight", "breaker:half_open", "key:cooling", "key:busy", "told:allowed_warning":
+	case "limit:tight", "breaker:half_open", "key:cooling", "key:busy", "told:allowed_warning", "caller:caller_rate", "caller:caller_in_flight":
 		return "warn"
-	case "limit:exhausted", "tier:refusing", "breaker:open", "guard:exceeded", "key:day_limit", "key:month_limit", "told:rejected":
+	case "limit:exhausted", "tier:refusing", "breaker:open", "guard:exceeded", "key:day_limit", "key:month_limit", "told:rejected",
+		"caller:caller_day_limit", "caller:caller_month_limit", "caller:caller_cost_limit":
 		return "bad"
 	}
 	return "idle"

@@ -26,6 +26,21 @@ type Stats interface {
 	Totals(stats.Range) stats.Totals
 	KeyWindows(time.Time) map[string]*stats.Windows[stats.Figures]
 	CallerWindows(time.Time) map[string]*stats.Windows[stats.Figures]
+	Metrics() stats.Metrics
+}
+
+// Limiter says how callers stand towards their limits (auth.Limiter).
+type Limiter interface {
+	Standing(code string, of auth.Limits, now time.Time) auth.Standing
+}
+
+// Sources are the rooms whose state is shown.
+type Sources struct {
+	Pool     Pool
+	Stats    Stats
+	Accounts Accounts
+	Limiter  Limiter
+	Journal  Journal
 }
 
 // Web serves the pages and their JSON.
@@ -33,21 +48,25 @@ type Web struct {
 	pool     Pool
 	stats    Stats
 	accounts Accounts
+	limiter  Limiter
+	journal  Journal
 	callers  []auth.RequestKey
+	opt      Options
 	now      func() time.Time
 	pages    pages
 }
 
 // New returns the watchers' endpoints.
-func New(p Pool, s Stats, accounts Accounts, callers []auth.RequestKey, now func() time.Time) *Web {
-	return &Web{pool: p, stats: s, accounts: accounts, callers: callers, now: now, pages: newPages()}
+func New(from Sources, callers []auth.RequestKey, opt Options, now func() time.Time) *Web {
+	return &Web{pool: from.Pool, stats: from.Stats, accounts: from.Accounts, limiter: from.Limiter, journal: from.Journal, callers: callers, opt: opt, now: now, pages: newPages()}
 }
 
 // Route is one watchers' endpoint.
 type Route struct {
-	Path   string
+	Path   string   // {trace} at its end stands for one segment
 	Public bool     // answers to any address and host
 	Health bool     // says whether the program serves
+	Style  bool     // the form of the admin key needs it
 	params []string // query parameters that it takes
 	handle func(*Web, http.ResponseWriter, *http.Request) error
 }
@@ -59,14 +78,17 @@ func Routes() []Route {
 		{Path: "/stats/pool", params: []string{"lang"}, handle: (*Web).poolPage},
 		{Path: "/stats/pool/usage", params: []string{"lang"}, handle: (*Web).usagePage},
 		{Path: "/stats/request-keys", params: []string{"lang"}, handle: (*Web).callersPage},
-		{Path: cssPath, handle: (*Web).css},
+		{Path: cssPath, Style: true, handle: (*Web).css},
 		{Path: scriptPath, handle: (*Web).script},
 		{Path: "/api/stats", params: []string{"window"}, handle: (*Web).apiStats},
 		{Path: "/api/pool/stats", handle: (*Web).apiPool},
 		{Path: "/api/pool/usage", handle: (*Web).apiPoolUsage},
 		{Path: "/api/request-keys/usage", handle: (*Web).apiCallers},
+		{Path: requestsPath, params: requestsParams(), handle: (*Web).apiRequests},
+		{Path: requestsPath + "/" + traceSegment, handle: (*Web).apiRequest},
 		{Path: "/healthz", Public: true, Health: true, handle: (*Web).healthz},
 		{Path: "/readyz", Health: true, handle: (*Web).readyz},
+		{Path: "/metrics", handle: (*Web).metrics},
 		{Path: "/health", Public: true, Health: true, handle: (*Web).health},
 		{Path: "/api/status", handle: (*Web).status},
 		{Path: "/api/copilot/diagnostics", handle: (*Web).copilotDiagnostics},
@@ -75,11 +97,19 @@ func Routes() []Route {
 	}
 }
 
+// Page reports whether the route is a page for people: those have languages.
+func (r *Route) Page() bool { return slices.Contains(r.params, "lang") }
+
 // Find returns the route of a path, nil when it is not a watchers' one.
 func Find(routes []Route, path string) *Route {
 	for i := range routes {
 		if routes[i].Path == path {
 			return &routes[i]
+		}
+		if prefix, ok := strings.CutSuffix(routes[i].Path, traceSegment); ok {
+			if segment, ok := strings.CutPrefix(path, prefix); ok && segment != "" && !strings.Contains(segment, "/") {
+				return &routes[i]
+			}
 		}
 	}
 	return nil

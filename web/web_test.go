@@ -24,9 +24,15 @@ type fixture struct {
 	callers []auth.RequestKey
 
 	accounts accounts
+	journal  Journal
+	opt      Options
+	standing auth.Standing
+	metrics  stats.Metrics
 }
 
 func (f *fixture) View() pool.View { return f.pool }
+
+func (f *fixture) Standing(string, auth.Limits, time.Time) auth.Standing { return f.standing }
 
 func (f *fixture) Totals(r stats.Range) stats.Totals { return f.totals }
 
@@ -69,10 +75,14 @@ func small() *fixture {
 	}
 }
 
+func (f *fixture) web() *Web {
+	return New(Sources{f, f, f.accounts, f, f.journal}, f.callers, f.opt, noon)
+}
+
 // ask sends a request to the fixture; more are header lines.
 func (f *fixture) ask(t *testing.T, method, url string, more ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	x := New(f, f, f.accounts, f.callers, noon)
+	x := f.web()
 	r := httptest.NewRequest(method, url, nil)
 	for _, line := range more {
 		name, value, _ := strings.Cut(line, ": ")

@@ -5,6 +5,7 @@ package cli_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,11 +52,18 @@ func sumDays(doc any) {
 	for _, day := range days {
 		models, _ := lookup(day, "models").(map[string]any)
 		sum := map[string]int64{}
+		cost := 0.0
 		for _, model := range models {
 			leaves(model, "", func(name string, value any) {
+				if name == "cost_usd" {
+					usd, _ := value.(json.Number)
+					f, _ := usd.Float64()
+					cost = math.Round((cost+f)*1e10) / 1e10
+					return
+				}
 				n, err := strconv.ParseInt(fmt.Sprint(value), 10, 64)
 				if err != nil {
-					return // costs are no whole figures
+					return
 				}
 				sum[name] += n
 				switch name {
@@ -67,6 +75,9 @@ func sumDays(doc any) {
 		all := map[string]any{}
 		for name, n := range sum {
 			all[name] = json.Number(strconv.FormatInt(n, 10))
+		}
+		if cost > 0 {
+			all["cost_usd"] = json.Number(strconv.FormatFloat(cost, 'f', -1, 64))
 		}
 		day.(map[string]any)["sum"] = all
 	}
@@ -190,8 +201,10 @@ func unshown(path string, value any, oneDay bool) bool {
 		return true
 	case last == "age_seconds": // goes on meanwhile; seen is shown
 		return true
-	case last == "state" && value == "healthy": // of a key's limit: only what is not gets a word
-		return strings.Contains(path, ".keys.")
+	case last == "state" && value == "healthy": // of a key's or caller's limit: only what is not gets a word
+		return strings.Contains(path, ".keys.") || strings.HasPrefix(path, "callers.")
+	case last == "expired": // a badge where it is
+		return value == false
 	case last == "week_used", last == "week_budget", last == "budget": // 0 = none
 		return fmt.Sprint(value) == "0" || last == "week_used"
 	}

@@ -68,6 +68,8 @@ func shownConfig(dir, providerURL, tiers string, keys []shownKey, callers ...str
 		groups = append(groups, fmt.Sprintf(`{"name": "group-%s", "keys": [%q]}`, k.id, k.id))
 		callers = append(callers, fmt.Sprintf(`{"code": "only-%s", "api_key": "request-key-of-only-%s", "group": "group-%s"}`, k.id, k.id, k.id))
 	}
+	callers = append(callers, `{"code": "limited", "api_key": "request-key-of-limited", "models": ["claude-*", "glm-*"], "requests_per_minute": 60, "max_in_flight": 4,
+"daily_limit_tokens": 1000000, "monthly_limit_tokens": 20000000, "daily_limit_usd": 5.5, "expires": "2099-12-31", "addresses": ["127.0.0.0/8", "::1"]}`)
 	if tiers != "" {
 		tiers = `"tiers": ` + tiers + ","
 	}

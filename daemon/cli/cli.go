@@ -38,6 +38,8 @@ Usage: coding-proxy [command] [flags]
   status       is it running, where, and how are its tiers and keys
   check        say everything that is wrong with the configuration; --live tries each key
   route        say where a request would go, without sending it
+  usage        what the last days' requests have used: tokens, cost, failovers; table, CSV, JSON
+  requests     the journal: the newest requests, or one by its TRACE; --follow shows new ones
   login        sign in to a provider, as an entry NAME of the configuration's oauth section
   logout       delete what a login has obtained
   credentials  say what is signed in, and until when
@@ -64,6 +66,7 @@ func commands() []command {
 		{"serve", serve},
 		{"start", start}, {"stop", stop}, {"restart", restart}, {"status", status},
 		{"check", check}, {"route", route},
+		{"usage", usage}, {"requests", requests},
 		{"login", login}, {"logout", logout}, {"credentials", credentials},
 		{"reload", reload}, {"reset", reset}, {"enable", enable}, {"disable", disable},
 		{"demo", runDemo}, {"version", version}, {"help", help},
@@ -82,6 +85,10 @@ func Main(args []string, env Environment) int {
 	var names []string
 	for _, c := range commands() {
 		if c.name == name {
+			if err := applyZone(env); err != nil && needsZone(name, args) {
+				fmt.Fprintf(env.Stderr, "coding-proxy %s: %v\n", name, err)
+				return exitUsage
+			}
 			return c.run(args, env)
 		}
 		names = append(names, c.name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coding-proxy/auth"
+	"coding-proxy/pool"
 )
 
 // localCode is the caller of the older auth.local_api_key; statistics of older systems use it.
@@ -16,6 +17,8 @@ type callerDraft struct {
 	code, key, group str
 	models           []string
 	expires          time.Time
+	addresses        auth.Addresses
+	limits           auth.Limits
 }
 
 type groupDraft struct {
@@ -60,13 +63,41 @@ func expiry(to *time.Time) reader {
 		if !ok {
 			return
 		}
-		if day, err := time.ParseInLocation(time.DateOnly, s.text, time.Local); err == nil {
-			*to = day.AddDate(0, 0, 1)
+		if day, err := time.Parse(time.DateOnly, s.text); err == nil {
+			y, m, d := day.Date()
+			*to = pool.NextDay(time.Date(y, m, d, 12, 0, 0, 0, time.Local)) // a day may lack its midnight, or have it twice
 		} else if at, err := time.Parse(time.RFC3339, s.text); err == nil {
 			*to = at
 		} else {
 			d.fail(v, "must be a day (2027-01-31) or a time (2027-01-31T18:00:00+01:00)%s", d.unset(v))
 		}
+	}
+}
+
+// addresses reads addresses and ranges.
+func addresses(to *auth.Addresses) reader {
+	return func(d *decoder, v value) {
+		*to = auth.Addresses{}
+		d.list(v, func(item value) {
+			s, ok := d.str(item)
+			if !ok {
+				return
+			}
+			p, err := auth.ParseAddresses(s.text)
+			if err != nil {
+				d.fail(item, "must be an address (192.0.2.7, 2001:db8::7) or a range (192.0.2.0/24, 2001:db8::/32): %v%s", err, d.unset(item))
+				return
+			}
+			*to = append(*to, p)
+		})
+	}
+}
+
+// someAddresses reads a list that must not be empty.
+func someAddresses(to *auth.Addresses) reader {
+	return func(d *decoder, v value) {
+		d.needsItem(v, kindList, "the key could be used nowhere; leave it out to allow any address")
+		addresses(to)(d, v)
 	}
 }
 
@@ -86,6 +117,7 @@ func (d *decoder) callers(c *Config, f *file) {
 		}
 		c.Auth.RequestKeys = append(c.Auth.RequestKeys, auth.RequestKey{
 			Code: k.code.text, Key: auth.NewSecret(trimKey(k.key.text)), Group: k.group.text, Models: k.models, Expires: k.expires,
+			Addresses: k.addresses, Limits: k.limits,
 		})
 	}
 	if f.adminKey.text != "" {

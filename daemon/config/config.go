@@ -36,6 +36,8 @@ type Config struct {
 	Digest    Digest // of the file read
 	origin    func() origin
 	Warnings  []string // with line and column where they have one
+
+	DebugUsage bool // keep raw answers of upstreams in the data directory
 }
 
 // Server says where the process listens and keeps its files.
@@ -45,6 +47,9 @@ type Server struct {
 	DataDir      string // relative to the working directory
 	AllowedHosts []string
 	Shutdown     time.Duration // how long requests in flight may go on at the end
+
+	CORSOrigins    []string       // whose pages may ask the client endpoints; "*" = any, where a request key is needed
+	TrustedProxies auth.Addresses // whose forwarded headers are believed; what comes through one is never local
 }
 
 // Log says what is logged and where to.
@@ -86,9 +91,12 @@ func Load(src Source) (*Config, error) {
 		d.checkMode(src, path)
 	}
 	d.override(c, src)
+	d.debugUsage(c)
 	d.pool(c, f)
 	d.callers(c, f)
 	d.reachable(c, f)
+	d.access(c, f)
+	d.pricing(c, f)
 	d.unsetVariables()
 	if len(d.problems) > 0 {
 		sortByPlace(d.problems)

@@ -62,19 +62,10 @@ type decoder struct {
 // field is a name that an object may have. The tables of fields are the format of the file.
 type field struct {
 	name string
-	read reader // nil: described in the design, but not supported yet
+	read reader
 }
 
 type reader func(*decoder, value)
-
-// later lists fields of the design that this version does not have: accepting them without doing anything would be a lie.
-func later(names ...string) []field {
-	var fields []field
-	for _, n := range names {
-		fields = append(fields, field{name: n})
-	}
-	return fields
-}
 
 func (d *decoder) problem(at position, path, format string, args ...any) {
 	d.problems = append(d.problems, Problem{at.line, at.column, path, fmt.Sprintf(format, args...)})
@@ -149,15 +140,12 @@ func (d *decoder) object(v value, fields []field) {
 	}
 	d.members(v, func(name string, v value) {
 		i := slices.Index(names, name)
-		switch {
-		case i < 0:
+		if i < 0 {
 			d.problem(v.nameAt, v.path, "unknown field%s", didYouMean(name, names))
-		case fields[i].read == nil:
-			d.problem(v.nameAt, v.path, "`%s` is not supported by this version", name)
-		default:
-			d.seen[v.path] = v
-			fields[i].read(d, v)
+			return
 		}
+		d.seen[v.path] = v
+		fields[i].read(d, v)
 	})
 }
 
@@ -312,22 +300,18 @@ func entries(to *[]entry) reader {
 // choice reads one of the names.
 func choice[T ~string](to *T, names ...T) reader {
 	return func(d *decoder, v value) {
-		if s, ok := d.str(v); ok && d.oneOf(s, toStrings(names), nil) {
+		if s, ok := d.str(v); ok && d.oneOf(s, toStrings(names)) {
 			*to = T(s.text)
 		}
 	}
 }
 
-// oneOf reports a string that is not one of the names; unsupported are names of the design that this version lacks.
-func (d *decoder) oneOf(s str, names, unsupported []string) bool {
-	switch {
-	case slices.Contains(names, s.text):
+// oneOf reports a string that is not one of the names.
+func (d *decoder) oneOf(s str, names []string) bool {
+	if slices.Contains(names, s.text) {
 		return true
-	case slices.Contains(unsupported, s.text):
-		d.fail(s.value, "%q is not supported by this version", s.text)
-	default:
-		d.fail(s.value, "must be one of %s%s%s", quoteAll(names), didYouMean(s.text, names), d.unset(s.value))
 	}
+	d.fail(s.value, "must be one of %s%s%s", quoteAll(names), didYouMean(s.text, names), d.unset(s.value))
 	return false
 }
 

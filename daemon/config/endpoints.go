@@ -87,7 +87,7 @@ func (d *decoder) knownAddresses(k *keyDraft, known preset, assumedProtocol stri
 func (d *decoder) protocol(k *keyDraft, known preset, assumedProtocol string) string {
 	switch {
 	case k.protocol.given():
-		if d.oneOf(k.protocol, proxy.Dialects(), nil) {
+		if d.oneOf(k.protocol, proxy.Dialects()) {
 			return k.protocol.text
 		}
 	case len(known.endpoints) == 1:

@@ -109,6 +109,19 @@ func (d *decoder) override(c *Config, src Source) {
 	}
 }
 
+// debugUsage switches the keeping of raw answers on, which is nothing to forget about.
+func (d *decoder) debugUsage(c *Config) {
+	at := value{path: "PROXY_DEBUG_USAGE"}
+	switch strings.ToLower(d.variable(at.path)) {
+	case "", "0", "false":
+	case "1", "true":
+		c.DebugUsage = true
+		d.warn(at, "answers of upstreams are written as they come into %s, the newest 50: they hold what models say", filepath.Join(c.Server.DataDir, "debug"))
+	default:
+		d.fail(at, "must be 1 or 0")
+	}
+}
+
 func withSuffix(dir, suffix string) string {
 	switch filepath.Base(dir) {
 	case ".", "..", string(filepath.Separator): // the suffix would make another name of it

@@ -4,9 +4,11 @@ import (
 	"log/slog"
 	"time"
 
+	"coding-proxy/auth"
 	"coding-proxy/pool"
 	"coding-proxy/proxy"
 	"coding-proxy/stats"
+	"coding-proxy/web"
 )
 
 // Bounds that keep typing errors out, not tuning.
@@ -19,6 +21,8 @@ const (
 	maxDays    = 3660
 	maxBody    = 4 << 30
 	maxHeader  = 16 << 20
+	minUSD     = 0.000001
+	maxUSD     = 1e9
 )
 
 // file is what was read, as far as it must be seen as a whole before it means something.
@@ -32,15 +36,16 @@ type file struct {
 	upstreams  []*keyDraft
 	callers    []*callerDraft
 	groups     []*groupDraft
+	prices     []*priceDraft
 	localKey   str
 }
 
 // The tables below are the format of the file; a test compares them with the tables of the design.
 
 func rootFields(c *Config, f *file) []field {
-	return append([]field{
+	return []field{
 		{"server", section(serverFields(&c.Server))},
-		{"auth", section(authFields(f))},
+		{"auth", section(authFields(&c.Auth, f))},
 		{"tiers", list(eachTier(f))},
 		{"pool", section(poolFields(&c.Pool, f))},
 		{"model_mapping", list(eachRule(&f.mapping))},
@@ -51,39 +56,52 @@ func rootFields(c *Config, f *file) []field {
 		{"count_tokens", counting(&c.Proxy.CountUpstream)},
 		{"mcp", mcpServers(&c.Proxy)},
 		{"stats", section(statsFields(&c.Stats))},
+		{"metrics", section(metricsFields(&c.Web))},
 		{"log", section(logFields(&c.Log))},
 		{"oauth", logins(c)},
 		{"upstreams", list(eachUpstream(f))},
-	}, later("pricing", "metrics")...)
+		{"pricing", list(eachPrice(f))},
+	}
 }
 
 func serverFields(s *Server) []field {
-	return append([]field{
+	return []field{
 		{"host", text(&s.Host, hostName)},
 		{"port", integer(&s.Port, 0, 65535)},
 		{"data_dir", text(&s.DataDir, fileName)},
 		{"allowed_hosts", texts(&s.AllowedHosts, hostName)},
 		{"shutdown_seconds", seconds(&s.Shutdown)},
-	}, later("cors_origins", "trusted_proxies")...)
+		{"cors_origins", texts(&s.CORSOrigins, webOrigin)},
+		{"trusted_proxies", addresses(&s.TrustedProxies)},
+	}
 }
 
-func authFields(f *file) []field {
-	return append([]field{
+func authFields(o *auth.Options, f *file) []field {
+	return []field{
 		{"request_keys", list(eachCaller(f))},
 		{"groups", list(eachGroup(f))},
 		{"local_api_key", keep(&f.localKey)},
 		{"admin_key", keep(&f.adminKey)},
-	}, later("protect_pages", "allow_addresses", "deny_addresses")...)
+		{"protect_pages", boolean(&o.ProtectPages)},
+		{"allow_addresses", addresses(&o.AllowAddresses)},
+		{"deny_addresses", addresses(&o.DenyAddresses)},
+	}
 }
 
 func callerFields(c *callerDraft) []field {
-	return append([]field{
+	return []field{
 		{"code", keep(&c.code)},
 		{"api_key", keep(&c.key)},
 		{"group", keep(&c.group)},
 		{"models", patterns(&c.models)},
 		{"expires", expiry(&c.expires)},
-	}, later("requests_per_minute", "max_in_flight", "daily_limit_tokens", "monthly_limit_tokens", "daily_limit_usd", "addresses")...)
+		{"requests_per_minute", integer(&c.limits.RequestsPerMinute, 1, maxCount)},
+		{"max_in_flight", integer(&c.limits.MaxInFlight, 1, maxCount)},
+		{"daily_limit_tokens", integer(&c.limits.DailyTokens, 1, maxTokens)},
+		{"monthly_limit_tokens", integer(&c.limits.MonthlyTokens, 1, maxTokens)},
+		{"daily_limit_usd", number(&c.limits.DailyUSD, minUSD, maxUSD)},
+		{"addresses", someAddresses(&c.addresses)},
+	}
 }
 
 func groupFields(g *groupDraft) []field {
@@ -190,6 +208,10 @@ func statsFields(o *stats.Options) []field {
 	}
 }
 
+func metricsFields(o *web.Options) []field {
+	return []field{{"key_labels", boolean(&o.KeyLabels)}}
+}
+
 func logFields(o *Log) []field {
 	return []field{
 		{"level", level(&o.Level)},
@@ -201,7 +223,7 @@ func logFields(o *Log) []field {
 // counting reads count_tokens.
 func counting(upstream *bool) reader {
 	return func(d *decoder, v value) {
-		if s, ok := d.str(v); ok && d.oneOf(s, []string{"local", "upstream"}, nil) {
+		if s, ok := d.str(v); ok && d.oneOf(s, []string{"local", "upstream"}) {
 			*upstream = s.text == "upstream"
 		}
 	}

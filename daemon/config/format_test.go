@@ -39,27 +39,12 @@ func designTables() map[string]string {
 	}
 }
 
-// notYet are the fields of the design that this version refuses.
-func notYet() map[string]string {
-	return map[string]string{
-		"":                    "pricing metrics",
-		"server":              "cors_origins trusted_proxies",
-		"auth":                "protect_pages allow_addresses deny_addresses",
-		"auth.request_keys[]": "requests_per_minute max_in_flight daily_limit_tokens monthly_limit_tokens daily_limit_usd addresses",
-	}
-}
-
-// sectionsOfLater stand below a field that is refused as a whole, so they have no table.
-func sectionsOfLater() []string {
-	return []string{"pricing[]", "metrics"}
-}
-
 func decodeTables() map[string][]field {
 	c, f, k := defaults(), &file{}, &keyDraft{}
 	return map[string][]field{
 		"":                        rootFields(c, f),
 		"server":                  serverFields(&c.Server),
-		"auth":                    authFields(f),
+		"auth":                    authFields(&c.Auth, f),
 		"auth.request_keys[]":     callerFields(&callerDraft{}),
 		"auth.groups[]":           groupFields(&groupDraft{}),
 		"tiers[]":                 tierFields(&tierDraft{}),
@@ -76,44 +61,32 @@ func decodeTables() map[string][]field {
 		"timeouts":                timeoutFields(&c.Proxy.Timeouts),
 		"limits":                  limitFields(&c.Proxy.Limits),
 		"stats":                   statsFields(&c.Stats),
+		"pricing[]":               priceFields(&priceDraft{}),
+		"metrics":                 metricsFields(&c.Web),
 		"log":                     logFields(&c.Log),
 	}
 }
 
 func TestFieldsAreThoseOfTheDesign(t *testing.T) {
 	tables := decodeTables()
-	sections := slices.Collect(maps.Keys(tables))
-	sections = append(sections, sectionsOfLater()...)
-	equal(t, "sections", slices.Sorted(slices.Values(sections)), slices.Sorted(maps.Keys(designTables())))
-
+	equal(t, "sections", slices.Sorted(maps.Keys(tables)), slices.Sorted(maps.Keys(designTables())))
 	for section, fields := range tables {
-		var all, later []string
+		var all []string
 		for _, f := range fields {
-			if all = append(all, f.name); f.read == nil {
-				later = append(later, f.name)
-			}
+			all = append(all, f.name)
 		}
 		slices.Sort(all)
-		slices.Sort(later)
 		equal(t, "fields of "+section, all, slices.Sorted(strings.FieldsSeq(designTables()[section])))
-		equal(t, "fields of "+section+" that are refused", later, slices.Sorted(strings.FieldsSeq(notYet()[section])))
 	}
 }
 
 // TestFieldsAreReachable puts a value of a wrong type at each place, so that a table that no section uses is found.
 func TestFieldsAreReachable(t *testing.T) {
 	for section, fields := range designTables() {
-		if slices.Contains(sectionsOfLater(), section) {
-			continue
-		}
 		for field := range strings.FieldsSeq(fields) {
 			path := strings.TrimPrefix(strings.ReplaceAll(section, "[]", "[0]")+"."+field, ".")
-			want := ": " + path + ": must be "
-			if slices.Contains(strings.Fields(notYet()[section]), field) {
-				want = ": " + path + ": `" + field + "` is not supported by this version"
-			}
-			if lines := problems(t, source(nested(section, field), nil)); !strings.Contains(strings.Join(lines, "\n"), want) {
-				t.Errorf("%s: null gives %q, want %q", path, lines, want)
+			if lines := problems(t, source(nested(section, field), nil)); !strings.Contains(strings.Join(lines, "\n"), ": "+path+": must be ") {
+				t.Errorf("%s: null gives %q", path, lines)
 			}
 		}
 	}

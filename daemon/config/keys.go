@@ -239,7 +239,7 @@ func (d *decoder) credential(k *keyDraft) {
 			}
 			return
 		}
-		if !d.oneOf(k.credential, []string{kind, passthrough}, nil) {
+		if !d.oneOf(k.credential, []string{kind, passthrough}) {
 			return
 		}
 	}

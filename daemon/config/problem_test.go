@@ -28,7 +28,7 @@ func inAuth(fields string) string {
 
 func faults() []fault {
 	var all []fault
-	for _, group := range [][]fault{syntaxFaults(), shapeFaults(), valueFaults(), keyFaults(), endpointFaults(), poolFaults(), authFaults(), signInFaults()} {
+	for _, group := range [][]fault{syntaxFaults(), shapeFaults(), valueFaults(), keyFaults(), endpointFaults(), poolFaults(), authFaults(), originFaults(), signInFaults()} {
 		all = append(all, group...)
 	}
 	return all
@@ -121,11 +121,6 @@ func shapeFaults() []fault {
 			"2:83: failover.error_types[0]: must be a string, not true or false",
 			"2:109: pool.keys[0]: must be an object, not a list",
 			"2:137: pool.rebalance_threshold: must be a number, not an object",
-		}},
-		{"not supported", `{"oauth": [{"S3CR3T": 1}], "server": {"cors_origins": []}, "pricing": {}}`, []string{
-			"1:11: oauth: must be an object, not a list",
-			"1:39: server.cors_origins: `cors_origins` is not supported by this version",
-			"1:60: pricing: `pricing` is not supported by this version",
 		}},
 		{"escaped name", `{"\u0073tats": {"\n": 1}}`, []string{`1:17: stats["\n"]: unknown field`}},
 	}
@@ -274,7 +269,6 @@ func keyFaults() []fault {
 
 func endpointFaults() []fault {
 	const sayIt = "must not be set beside `endpoints`, which says it"
-	const later = "is not supported by this version"
 	return []fault{
 		{"a protocol for which the provider has no address", inPool(`, "protocol": "openai-chat"`), []string{
 			`1:20: pool.keys[0]: ` + "`base_url`" + ` is required; the providers that bring it are "ollama", "openai", "openrouter"`}},
@@ -408,10 +402,46 @@ func authFaults() []fault {
 			"2:64: auth.request_keys[0].expires: must be a day (2027-01-31) or a time (2027-01-31T18:00:00+01:00)",
 			"2:127: auth.request_keys[1].expires: must be a day (2027-01-31) or a time (2027-01-31T18:00:00+01:00)",
 		}},
-		{"limits of later", inAuth(`"request_keys": [{"code": "a", "api_key": "S3CR3T", "daily_limit_tokens": 1, "addresses": []}], "admin_key": "S3CR3T"`), []string{
-			"2:53: auth.request_keys[0].daily_limit_tokens: `daily_limit_tokens` is not supported by this version",
-			"2:78: auth.request_keys[0].addresses: `addresses` is not supported by this version",
-			"2:110: auth.admin_key: the same key as in line 2",
+		{"limits of callers", inAuth(`"request_keys": [{"code": "a", "api_key": "S3CR3T", "requests_per_minute": 0, "max_in_flight": 1.5, "daily_limit_tokens": -1,
+"monthly_limit_tokens": "1", "daily_limit_usd": 0, "addresses": []}], "admin_key": "S3CR3T"`), []string{
+			"2:76: auth.request_keys[0].requests_per_minute: must be a whole number between 1 and 1000000",
+			"2:96: auth.request_keys[0].max_in_flight: must be a whole number between 1 and 1000000",
+			"2:123: auth.request_keys[0].daily_limit_tokens: must be a whole number between 1 and 1000000000000000",
+			"3:25: auth.request_keys[0].monthly_limit_tokens: must be a number, not a string",
+			"3:49: auth.request_keys[0].daily_limit_usd: must be between 1e-06 and 1e+09",
+			"3:65: auth.request_keys[0].addresses: must not be empty: the key could be used nowhere; leave it out to allow any address",
+			"3:84: auth.admin_key: the same key as in line 2",
+		}},
+		{"addresses", inAuth(`"allow_addresses": ["192.0.2.0/24", "::1", "192.0.2.7/24"], "deny_addresses": ["everybody", "fe80::1%eth0", 7, "${NO}"],
+"request_keys": [{"code": "a", "api_key": "S3CR3T", "addresses": ["10.0.0.0/8", ""]}]`), []string{
+			"2:44: auth.allow_addresses[2]: " + anAddress + "it has bits behind the range's end",
+			"2:80: auth.deny_addresses[0]: " + anAddress + noAddress, "2:93: auth.deny_addresses[1]: " + anAddress + noAddress,
+			"2:109: auth.deny_addresses[2]: must be a string, not a number",
+			"2:112: auth.deny_addresses[3]: " + anAddress + noAddress + " (environment variable NO is not set)",
+			"3:81: auth.request_keys[0].addresses[1]: " + anAddress + noAddress,
+		}},
+		{"a protected page without a key", inAuth(`"protect_pages": true`), []string{"2:18: auth.protect_pages: needs `auth.admin_key`: nobody could see the pages"}},
+	}
+}
+
+const (
+	anAddress = "must be an address (192.0.2.7, 2001:db8::7) or a range (192.0.2.0/24, 2001:db8::/32): "
+	noAddress = "it is neither"
+)
+
+// Origins whose pages may ask, and proxies that are trusted.
+func originFaults() []fault {
+	const origin = "must be an origin as browsers send it, https://app.example or http://localhost:8080, in lower case, without a path or the usual port; or \"*\""
+	return []fault{
+		{"origins", `{"server": {"cors_origins": ["https://a.example", "http://localhost:8080", "app://obsidian.md", "http://[::1]:5173", "*",
+"https://a.example/", "https://A.example", "a.example", "https://*.a.example", "https://a.example:443", "null", "", "https://u@a.example", "https://a.example/?x"]}}`, []string{
+			"1:29: server.cors_origins: \"*\" needs `auth.request_keys`: any page could use the pool",
+			"2:1: server.cors_origins[5]: " + origin, "2:23: server.cors_origins[6]: " + origin, "2:44: server.cors_origins[7]: " + origin,
+			"2:57: server.cors_origins[8]: " + origin, "2:80: server.cors_origins[9]: " + origin, "2:105: server.cors_origins[10]: " + origin,
+			"2:113: server.cors_origins[11]: " + origin, "2:117: server.cors_origins[12]: " + origin, "2:140: server.cors_origins[13]: " + origin,
+		}},
+		{"trusted proxies", `{"server": {"trusted_proxies": ["10.0.0.1", "10.0.0.1/8", "nginx"]}}`, []string{
+			"1:45: server.trusted_proxies[1]: " + anAddress + "it has bits behind the range's end", "1:59: server.trusted_proxies[2]: " + anAddress + noAddress,
 		}},
 	}
 }

@@ -88,7 +88,7 @@ func logins(c *Config) reader {
 func (d *decoder) login(name string, l *loginDraft) oauth.Client {
 	c := &l.client
 	c.Name = name
-	if d.require(l.kind.value, l.at, "kind") && d.oneOf(l.kind, []string{copilotLogin, googleLogin}, nil) {
+	if d.require(l.kind.value, l.at, "kind") && d.oneOf(l.kind, []string{copilotLogin, googleLogin}) {
 		c.Kind = l.kind.text
 	}
 	if d.require(l.id.value, l.at, "client_id") {
@@ -169,7 +169,7 @@ func (d *decoder) signsIn(k *keyDraft) {
 			k.way.DropFields = []string{"service_tier"} // it refuses that
 		}
 		if k.signIn.accountType.given() { // it is part of a host's name
-			d.oneOf(k.signIn.accountType, []string{"individual", "business", "enterprise"}, nil)
+			d.oneOf(k.signIn.accountType, []string{"individual", "business", "enterprise"})
 		}
 		k.way.Copilot = upstream.CopilotWay{BaseURL: base, AccountType: k.signIn.accountType.text}
 		d.shown(k, "github_token", k.signIn.githubToken, copilotLogin)
