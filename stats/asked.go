@@ -59,21 +59,23 @@ func readTime(name, text string, daysOn int, zone *time.Location) (time.Time, er
 	return t, nil
 }
 
-// StartOfDay is the first moment of a calendar day, which is not midnight where a change of the clocks skips it. A day
-// that a zone has skipped is an empty one.
+// StartOfDay is the first moment of a calendar day, which is not midnight where a change of the clocks skips it; where the
+// clocks show midnight twice it is the first of them. A day that a zone has skipped is an empty one.
 func StartOfDay(y int, m time.Month, d int, zone *time.Location) time.Time {
-	const step = 15 * time.Minute // all zones change by multiples of it
 	day := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	before := func(t time.Time) bool {
 		y, m, d := t.Date()
 		return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Before(day)
 	}
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
-	for before(t) {
-		t = t.Add(step)
+	start, end := t.ZoneBounds()
+	if before(t) {
+		return end
 	}
-	for !before(t.Add(-step)) { // midnight was there twice
-		t = t.Add(-step)
+	if last := start.Add(-1); !start.IsZero() && !before(last) {
+		_, was := last.Zone()
+		_, is := t.Zone()
+		return t.Add(time.Duration(is-was) * time.Second)
 	}
 	return t
 }

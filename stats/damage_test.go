@@ -90,7 +90,7 @@ func TestDamagedGzip(t *testing.T) {
 			os.Remove(index)
 		}
 		var log bytes.Buffer
-		r := &Reader{l.dir, slog.New(slog.NewTextHandler(&log, nil))}
+		r := &Reader{dir: l.dir, log: slog.New(slog.NewTextHandler(&log, nil))}
 		n := 0
 		if err := r.Each(t.Context(), Filter{To: at("2026-03-02T00:00:00Z")}, func(_ string, rec *Record) error {
 			if n++; !known[rec.Trace] {

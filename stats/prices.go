@@ -38,11 +38,23 @@ type pricedModel struct {
 	Source  string `json:"source"`
 }
 
-// band is another price of a model, for prompts longer than Above tokens or from a day on.
+// band is another price of a model, for prompts longer than Above tokens, from a day on, or in some hours.
 type band struct {
-	Above int64  `json:"above"`
-	From  string `json:"from"`
+	Above int64    `json:"above"`
+	From  string   `json:"from"`
+	Hours [][2]int `json:"hours"` // of Monday to Friday, UTC: from, until before
 	Price
+}
+
+func (b *band) has(prompt int64, utc time.Time) bool {
+	if b.Above > 0 && prompt <= b.Above || utc.Format(dateForm) < b.From {
+		return false
+	}
+	if b.Hours == nil {
+		return true
+	}
+	day, hour := utc.Weekday(), utc.Hour()
+	return day != time.Saturday && day != time.Sunday && slices.ContainsFunc(b.Hours, func(h [2]int) bool { return h[0] <= hour && hour < h[1] })
 }
 
 // priceFile is prices.json.
@@ -86,9 +98,9 @@ func (t *tariff) at(prompt int64, when time.Time) Price {
 	if len(t.bands) == 0 {
 		return t.Price
 	}
-	price, day := t.Price, when.UTC().Format(dateForm)
-	for _, b := range t.bands {
-		if (b.Above == 0 || prompt > b.Above) && day >= b.From {
+	price, utc := t.Price, when.UTC()
+	for i := range t.bands {
+		if b := &t.bands[i]; b.has(prompt, utc) {
 			price = b.Price
 		}
 	}

@@ -62,7 +62,7 @@ func TestPriceTable(t *testing.T) {
 		}
 		prices, before := []Price{m.Price}, band{}
 		for _, b := range m.Bands {
-			if b.Above <= before.Above && b.From <= before.From || b.From != "" && !isDate(b.From) || b.Input <= m.Input {
+			if b.Above <= before.Above && b.From <= before.From && b.Hours == nil || b.From != "" && !isDate(b.From) || b.Input <= m.Input {
 				t.Errorf("%s: band %+v after %+v", m.Model, b, before)
 			}
 			before = b
@@ -123,6 +123,9 @@ func TestCost(t *testing.T) {
 		{"the second of three bands", usage("qwen3-coder-plus", 100_000, 0, 0, 0), 0.18},
 		{"the last of three bands", usage("qwen3-coder-plus", 300_000, 0, 0, 0), 1.8},
 		{"before a price is raised", usage("gemini-3.8-flash", 1000, 1000, 0, 0), 0.0045},
+		{"the last day before", usage("gemini-4-argon", 1000, 1000, 0, 1000), 0.0121},
+		// 10 × 8 + 5 × 40 + 200 × 10 + 1000 × 0.20 = 2480
+		{"reads at a fortieth", usage("claude-fable-5-2", 10, 5, 200, 1000), 0.00248},
 		{"no tokens", usage("claude-sonnet-4-5", 0, 0, 0, 0), 0},
 		{"nonsense", usage("claude-sonnet-4-5", -5, -5, -5, -5), 0},
 		{"negative beside others", usage("claude-sonnet-4-5", -1_000_000, 1_000_000, 0, 0), 15},
@@ -177,6 +180,22 @@ func TestCost(t *testing.T) {
 	r = usage("", 0, 0, 0, 1)
 	if p.charge(r); !r.Unpriced {
 		t.Error("no model: not unpriced")
+	}
+}
+
+// Peak hours are some of each weekday, in UTC, whatever the zone.
+func TestPeakHours(t *testing.T) {
+	p := NewPrices(nil)
+	for when, want := range map[string]float64{
+		"2026-11-30T00:59:59Z": 0.66, "2026-11-30T01:00:00Z": 1.32, "2026-11-30T03:59:59Z": 1.32, "2026-11-30T04:00:00Z": 0.66, "2026-11-30T05:59:59Z": 0.66,
+		"2026-11-30T17:59:59+08:00": 1.32, "2026-11-30T10:00:00Z": 0.66, "2026-12-05T08:00:00Z": 0.66, "2026-12-06T08:00:00Z": 0.66, "2026-12-04T09:00:00Z": 1.32,
+		"2026-12-06T23:30:00-03:00": 1.32, // Monday in UTC
+	} {
+		r := usage("deepseek-v4-pro", 1_000_000, 0, 0, 0)
+		r.TS = at(when)
+		if p.charge(r); r.CostUSD != want {
+			t.Errorf("at %s: %v, want %v", when, r.CostUSD, want)
+		}
 	}
 }
 
@@ -247,9 +266,9 @@ func TestPriceRules(t *testing.T) {
 func TestModelNames(t *testing.T) {
 	names := ModelNames()
 	for provider, want := range map[string][]string{
-		"anthropic": {"claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5", "claude-sonnet-4-5", "claude-sonnet-5-5"},
+		"anthropic": {"claude-fable-5-2", "claude-haiku-4-5", "claude-haiku-5-5", "claude-opus-4-5", "claude-opus-5-5", "claude-sonnet-4-5", "claude-sonnet-5-5"},
 		"openai":    {"gpt-5", "gpt-5-mini", "gpt-5.4", "gpt-5.4-nano", "gpt-5.5", "gpt-6.2-sol"},
-		"gemini":    {"gemini-2.5-flash", "gemini-2.5-pro", "gemini-3-flash-preview", "gemini-3.1-pro-preview", "gemini-3.5-flash-lite", "gemini-3.8-flash"},
+		"gemini":    {"gemini-2.5-flash", "gemini-2.5-pro", "gemini-3-flash-preview", "gemini-3.1-pro-preview", "gemini-3.5-flash-lite", "gemini-3.8-flash", "gemini-4-argon"},
 		"zhipu":     {"glm-4.5-air", "glm-5.1"}, "kimi": {"kimi-k3"}, "minimax": {"MiniMax-M3"}, "deepseek": {"deepseek-flash"}, "qwen": {"qwen3-coder-plus"}, "xiaomi": {"mimo-v2.6-pro"},
 	} {
 		for _, name := range want {

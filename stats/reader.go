@@ -25,17 +25,28 @@ const followEvery = 250 * time.Millisecond
 // Reader reads the journal of a data directory, whoever writes it, also while it is written, compressed and pruned. Its
 // memory does not grow with the journal. It is safe for concurrent use.
 type Reader struct {
-	dir string
-	log *slog.Logger
+	dir  string
+	log  *slog.Logger
+	tell func(Damage) // nil: nobody asks
+}
+
+// Damage says how much of a day could not be read.
+type Damage struct {
+	Date  string
+	Lines int // that are no records
+	Parts int // compressed ones
 }
 
 // NewReader returns the reader of a data directory's journal.
 func NewReader(dataDir string) *Reader {
-	return &Reader{filepath.Join(dataDir, journalsName), slog.New(slog.DiscardHandler)}
+	return &Reader{dir: filepath.Join(dataDir, journalsName), log: slog.New(slog.DiscardHandler)}
 }
 
 // Reader returns the reader of the journal.
-func (s *Stats) Reader() *Reader { return &Reader{s.journal.dir, s.log} }
+func (s *Stats) Reader() *Reader { return &Reader{dir: s.journal.dir, log: s.log} }
+
+// Telling returns a reader that tells what it comes upon that it cannot read, of a day as often as it reads it.
+func (r *Reader) Telling(tell func(Damage)) *Reader { return &Reader{r.dir, r.log, tell} }
 
 // place is where a line begins. As a cursor it stands for the lines before it; it stays right when the day is compressed.
 type place struct {
@@ -158,8 +169,11 @@ func (r *Reader) newestOf(p *pass, date string, end int64, to *ring) error {
 	return nil
 }
 
-// report logs what could not be read.
+// report says what could not be read.
 func (r *Reader) report(p *pass, date string) {
+	if r.tell != nil && p.bad+p.corrupt > 0 {
+		r.tell(Damage{date, p.bad, p.corrupt})
+	}
 	if p.corrupt > 0 {
 		r.log.Warn("parts of a compressed journal day cannot be read and were skipped", "file", date+packedSuffix, "parts", p.corrupt)
 	}
@@ -207,6 +221,19 @@ func (r *Reader) Each(ctx context.Context, f Filter, each func(date string, r *R
 	if err != nil {
 		return err
 	}
+	return r.each(ctx, f, days, each)
+}
+
+// Days does the same for the records that count as those of a span: a file's, whatever their times, since clocks step back.
+func (r *Reader) Days(ctx context.Context, span Range, each func(date string, r *Record) error) error {
+	days, err := journalDays(r.dir)
+	if err != nil {
+		return err
+	}
+	return r.each(ctx, Filter{}, slices.DeleteFunc(days, func(date string) bool { return !span.Has(date) }), each)
+}
+
+func (r *Reader) each(ctx context.Context, f Filter, days []string, each func(date string, r *Record) error) error {
 	p := newPass(ctx, newQuery(f))
 	for _, date := range days {
 		err := p.day(r.dir, date, 0, func(rec *Record) error { return each(date, rec) })

@@ -74,7 +74,7 @@ type Skip struct {
 	Gate string `json:"gate"`
 }
 
-// appendLine appends the record as one line of JSON. It is what encoding/json would give for the struct, at a
+// appendLine appends the record as one line of JSON. It is what encoding/json would give for the struct, made harmless, at a
 // tenth of the cost; a test compares the two.
 func (r *Record) appendLine(b []byte) []byte {
 	b = append(b, `{"ts":"`...)
@@ -203,12 +203,12 @@ func appendOptional(b []byte, name, value string) []byte {
 }
 
 // appendText appends s as a JSON string. Whatever is not printable ASCII goes through encoding/json, which escapes
-// control characters and line separators: no client-chosen name can forge a line.
+// what could forge a line; what else a terminal would obey is escaped, too: people read the journal with cat and zcat.
 func appendText(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, _ := json.Marshal(s) // a string cannot fail
-			return append(b, quoted...)
+			return appendHarmless(b, quoted)
 		}
 	}
 	b = append(b, '"')

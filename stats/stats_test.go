@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 )
 
 // disk is Files without ceremony; fail makes its writes fail.
@@ -64,7 +65,7 @@ func TestLineEqualsEncodingJSON(t *testing.T) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.String:
-			f.SetString("x\n\"\\<é\u2028\x00 " + v.Type().Field(i).Name)
+			f.SetString("x\n\"\\<é\u2028\x00\x7f\u009b2J\u202e\U000e0001 笔" + v.Type().Field(i).Name)
 		case reflect.Int, reflect.Int64:
 			f.SetInt(int64(i) - 3)
 		case reflect.Bool:
@@ -83,9 +84,22 @@ func TestLineEqualsEncodingJSON(t *testing.T) {
 			t.Errorf("%d line ends in %q", n, line)
 		}
 		want, err := json.Marshal(r)
-		if err != nil || string(line) != string(want)+"\n" {
+		if err != nil || string(line) != string(Harmless(want))+"\n" {
 			t.Errorf("line\n%swant\n%s\n%v", line, want, err)
 		}
+		var back Record
+		if err := json.Unmarshal(line, &back); err != nil || !reflect.DeepEqual(back, r) {
+			t.Errorf("read back: %+v, %v", back, err)
+		}
+		if i := bytes.IndexFunc(line[:len(line)-1], func(c rune) bool { return !unicode.IsPrint(c) }); i >= 0 {
+			t.Errorf("%q is not harmless", line[i:])
+		}
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	if got := string(Harmless([]byte("{\"a\x7f\u009b\u202e\U000e0001é\":1}\n"))); got != `{"a\u007f\u009b\u202e\udb40\udc01é":1}`+"\n" {
+		t.Error(got)
 	}
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -83,8 +84,8 @@ func dollars(path string, v any) (template.HTML, error) {
 		return "", fmt.Errorf("%s is no amount: %T", path, v)
 	}
 	text := strconv.FormatFloat(usd, 'f', 2, 64)
-	if usd != 0 && usd < 0.01 {
-		text = strconv.FormatFloat(usd, 'g', 2, 64)
+	if usd > 0 && usd < 0.01 { // two digits that are not 0, and no exponent
+		text = strings.TrimRight(strconv.FormatFloat(usd, 'f', 1-int(math.Floor(math.Log10(usd))), 64), "0")
 	}
 	return derived(path, usd, text), nil
 }

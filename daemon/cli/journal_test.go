@@ -283,14 +283,18 @@ day,requested_model,upstream_model,requests,errors,failovers,input_tokens,output
 	}
 }
 
-// A request that ended before midnight by a clock that was put back counts for the day that had begun, as on the pages.
+// A request that ended earlier by a clock that was put back, by minutes or by days, counts for the day that had begun, as on
+// the pages.
 func TestUsageWhenClocksStepBack(t *testing.T) {
 	inZone(t, "Europe/Berlin")
-	dir := keptJournal(t, localTime(t, "2026-03-29T00:05:00+01:00"), dayOfChange(t)[0])
-	env, out, _ := testEnvironment()
-	a := usageAsk{days: 1, by: []string{"day"}, csv: true, dir: dir}
-	if err := a.run(t.Context(), localTime(t, "2026-03-29T12:00:00+02:00"), env); err != nil || !strings.Contains(out.String(), "\n2026-03-29,1,") {
-		t.Errorf("%v: %s", err, out)
+	for _, day := range []string{"2026-03-29", "2026-04-07"} {
+		began := localTime(t, day+"T00:05:00+01:00")
+		dir := keptJournal(t, began, dayOfChange(t)[0])
+		env, out, _ := testEnvironment()
+		a := usageAsk{days: 1, by: []string{"day"}, csv: true, dir: dir}
+		if err := a.run(t.Context(), began.Add(12*time.Hour), env); err != nil || !strings.Contains(out.String(), "\n"+began.Format(time.DateOnly)+",1,") {
+			t.Errorf("%s: %v: %s", day, err, out)
+		}
 	}
 }
 
@@ -334,6 +338,31 @@ Days that the journal has no more are from usage.json: their models are the reso
 	}
 }
 
+// What cannot be read is told, also where the rest is shown.
+func TestJournalDamage(t *testing.T) {
+	inZone(t, "UTC")
+	records := dayOfChange(t)
+	dir := keptJournal(t, records[0].TS, records[:1]...)
+	for name, text := range map[string]string{
+		"2026-03-26.jsonl":    `{"ts":"2026-03-26T10:00:00Z","trace":"00000000000000b1","caller":"laptop","resolved_model":"m","outcome":"ok"}` + "\nno line\n{}\n",
+		"2026-03-27.jsonl.gz": "nothing that is compressed",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "journal", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const lines, parts = "warning: of the journal of 2026-03-26 cannot be read, and is missing here: 2 lines\n",
+		"warning: of the journal of 2026-03-27 cannot be read, and is missing here: 1 compressed part\n"
+	if out, errs, code := ran(t, "requests", "--data-dir", dir); code != exitDone || errs != lines+parts || !strings.Contains(out, "00000000000000b1") {
+		t.Errorf("requests: exit %d: %s%s", code, errs, out)
+	}
+	env, out, errs := testEnvironment()
+	a := usageAsk{days: 4, by: []string{"day"}, csv: true, dir: dir}
+	if err := a.run(t.Context(), records[0].TS, env); err != nil || errs.String() != lines+parts || !strings.Contains(out.String(), "\n2026-03-26,1,") {
+		t.Errorf("usage: %v: %s%s", err, errs, out)
+	}
+}
+
 // Wrong use says what is wrong and what is right.
 func TestJournalFlags(t *testing.T) {
 	dir := keptJournal(t, localTime(t, "2026-03-28T20:00:00Z"), dayOfChange(t)...)
@@ -357,6 +386,11 @@ func TestJournalFlags(t *testing.T) {
 		{"requests 00000000000000a1 --trace 00000000000000a2", exitUsage, "one trace"},
 		{"requests 00000000000000a1 00000000000000a2", exitUsage, "unexpected argument"},
 		{"requests 00000000000000a1 --follow", exitUsage, "nothing to follow"},
+		{"requests 00000000000000a1 --caller laptop", exitUsage, "cannot be asked for with --caller"},
+		{"requests --trace 00000000000000a1 --limit 5", exitUsage, "cannot be asked for with --limit"},
+		{"requests --caller=", exitUsage, "--caller is empty; leave it out"},
+		{"requests --trace=", exitUsage, "--trace is empty; leave it out"},
+		{"requests --from= --to=", exitUsage, "is empty; leave it out"},
 		{"requests 00000000000000ff --data-dir " + dir, exitFailed, "no request with the trace 00000000000000ff"},
 		{"requests --data-dir " + none, exitFailed, "no journal in " + none},
 		{"requests --data-dir " + filepath.Dir(file), exitFailed, file + " is no folder"},
@@ -468,6 +502,28 @@ func TestRequestsFollow(t *testing.T) {
 		}
 	}
 	read(numbered(t, 40).Trace)
+}
+
+// What follows an empty list stands below its heads.
+func TestRequestsFollowInColumns(t *testing.T) {
+	dir, s := writtenJournal(t)
+	lines, end := following(t, dir, requestsAsk{limit: 20, bytes: mostLineBytes})
+	defer end()
+	if !lines.Scan() {
+		t.Fatal("no heads")
+	}
+	head := lines.Text()
+	r := dayOfChange(t)[3]
+	r.TS = numbered(t, 0).TS
+	s.Add(r)
+	if !lines.Scan() {
+		t.Fatal("no line")
+	}
+	for name, text := range map[string]string{"trace": r.Trace, "caller": r.Caller, "model": r.Requested, "tier/key": r.Tier, "outcome": "200"} {
+		if a, b := strings.Index(head, name), strings.Index(lines.Text(), text); a != b || a < 0 {
+			t.Errorf("%s is at %d, %s at %d:\n%s\n%s", name, a, text, b, head, lines.Text())
+		}
+	}
 }
 
 // What follows begins where the list ends: no line is lost and none is there twice, whenever it is written.

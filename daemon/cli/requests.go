@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -53,6 +54,10 @@ func requests(args []string, env Environment) int {
 	if done {
 		return code
 	}
+	if err := consistent(fs, words); err != nil {
+		fmt.Fprintf(env.Stderr, "coding-proxy requests: %v\n", err)
+		return exitUsage
+	}
 	if len(words) > 0 {
 		if a.filter.Trace != "" && a.filter.Trace != words[0] {
 			fmt.Fprintln(env.Stderr, "coding-proxy requests: only one trace can be shown")
@@ -71,11 +76,41 @@ func requests(args []string, env Environment) int {
 	}
 	ctx, _, stop := signals()
 	defer stop()
-	if err := a.show(ctx, stats.NewReader(dir), env); err != nil && ctx.Err() == nil { // Ctrl-C is an end like any other
+	lacks := damages{}
+	err := a.show(ctx, stats.NewReader(dir).Telling(lacks.add), env)
+	for _, text := range lacks.texts() {
+		fmt.Fprintf(env.Stderr, "warning: %s\n", text)
+	}
+	if err != nil && ctx.Err() == nil { // Ctrl-C is an end like any other
 		fmt.Fprintf(env.Stderr, "coding-proxy requests: %v\n", err)
 		return exitFailed
 	}
 	return exitDone
+}
+
+// consistent refuses what would be passed over: a filter without a value, as of a variable that is not set, would show
+// everybody's requests, and a trace is of one request, whatever else is asked for.
+func consistent(fs *flag.FlagSet, words []string) (err error) {
+	if slices.Contains(words, "") {
+		return errors.New("the trace is empty; leave it out to ask for all")
+	}
+	one := len(words) > 0
+	fs.Visit(func(f *flag.Flag) { one = one || f.Name == "trace" })
+	fs.Visit(func(f *flag.Flag) {
+		switch f.Name {
+		case "trace", "caller", "model", "key", "tier", "outcome", "from", "to":
+			if f.Value.String() == "" {
+				err = fmt.Errorf("--%s is empty; leave it out to ask for all", f.Name)
+			}
+		}
+		switch f.Name {
+		case "caller", "model", "key", "tier", "outcome", "from", "to", "failed", "limit":
+			if one && err == nil {
+				err = fmt.Errorf("a trace is of one request: it cannot be asked for with --%s", f.Name)
+			}
+		}
+	})
+	return err
 }
 
 // settle checks what is asked for.
@@ -137,6 +172,9 @@ func (a *requestsAsk) show(ctx context.Context, r *stats.Reader, env Environment
 		return nil
 	}
 	p := &requestPrinter{w: env.Stdout, asJSON: a.asJSON, terminal: onTerminal(env), table: newTable(requestColumns(), colours(env))}
+	if a.follow {
+		p.table.least(usualWidths()...)
+	}
 	if err := p.first(lines); err != nil {
 		return err
 	}
@@ -191,6 +229,9 @@ func requestColumns() []column {
 	}
 }
 
+// usualWidths are those of the columns where the requests are still to come.
+func usualWidths() []int { return []int{19, 16, 8, 24, 16, 8, 5, 7, 5, 8, 6} }
+
 // requestPrinter prints requests as they come.
 type requestPrinter struct {
 	w        io.Writer
@@ -202,7 +243,7 @@ type requestPrinter struct {
 // line prints a line of the journal as it is, but for what a terminal would obey.
 func (p *requestPrinter) line(line []byte) error {
 	if p.terminal {
-		line = harmlessJSON(line)
+		line = stats.Harmless(line)
 	}
 	_, err := fmt.Fprintf(p.w, "%s\n", line)
 	return err

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -84,6 +83,13 @@ func (t *table) fit(rows ...[]cell) {
 	}
 }
 
+// least makes the columns at least so wide.
+func (t *table) least(widths ...int) {
+	for i, w := range widths {
+		t.widths[i] = max(t.widths[i], w)
+	}
+}
+
 func (t *table) head(w io.Writer) error {
 	row := make([]cell, len(t.columns))
 	for i, c := range t.columns {
@@ -154,24 +160,6 @@ func printableRune(r rune) string {
 	return strings.Trim(strconv.QuoteRuneToASCII(r), "'")
 }
 
-// harmlessJSON escapes what encoding/json leaves as it is and a terminal may obey. It is in strings alone, so that the
-// meaning stays.
-func harmlessJSON(text []byte) []byte {
-	var out []byte
-	for _, r := range string(text) {
-		switch {
-		case r < 0x7f || unicode.IsPrint(r):
-			out = utf8.AppendRune(out, r)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-	}
-	return out
-}
-
 // displayWidth is how many columns of a terminal the text takes.
 func displayWidth(text string) (width int) {
 	for _, r := range text {
@@ -226,6 +214,9 @@ func period(ms int64) string {
 func dollars(v float64) string {
 	if v == 0 {
 		return "0.00"
+	}
+	if v < 0.00005 { // it is not nothing
+		return "<0.0001"
 	}
 	if v < 1 {
 		return strconv.FormatFloat(v, 'f', 4, 64)

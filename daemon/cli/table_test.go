@@ -24,15 +24,12 @@ func TestShown(t *testing.T) {
 			t.Errorf("%q in %d: %q, %d wide, want %q", c.text, c.most, got, displayWidth(got), c.want)
 		}
 	}
-	if got := string(harmlessJSON([]byte("{\"a\u009b\u202e\U000e0001é\":1}"))); got != `{"a\u009b\u202e\udb40\udc01é":1}` {
-		t.Error(got)
-	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
 		if got := thousands(n); got != want {
 			t.Errorf("%d: %s", n, got)
 		}
 	}
-	for v, want := range map[float64]string{0: "0.00", 0.00004: "0.0000", 0.5: "0.5000", 1: "1.00", 1234.567: "1,234.57"} {
+	for v, want := range map[float64]string{0: "0.00", 0.00004: "<0.0001", 0.00005: "0.0001", 0.5: "0.5000", 1: "1.00", 1234.567: "1,234.57"} {
 		if got := dollars(v); got != want {
 			t.Errorf("%g: %s", v, got)
 		}

@@ -84,7 +84,7 @@ func (a *usageAsk) run(ctx context.Context, now time.Time, env Environment) erro
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(env.Stdout, "%s\n", harmlessJSON(text))
+		_, err = fmt.Fprintf(env.Stdout, "%s\n", stats.Harmless(text))
 		return err
 	case a.csv:
 		return u.writeCSV(env.Stdout)
@@ -123,10 +123,8 @@ type used struct {
 // count reads the journal, and for what is older than it the usage file.
 func (a *usageAsk) count(ctx context.Context, now time.Time) (*used, error) {
 	span := stats.LastDays(now, a.days)
-	rows := stats.NewRows(span, a.by)
-	// A line's day is that of its file, which is never before the line's own: clocks step back.
-	since := now.AddDate(0, 0, -a.days-1)
-	err := stats.NewReader(a.dir).Each(ctx, stats.Filter{From: since}, func(date string, r *stats.Record) error {
+	rows, lacks := stats.NewRows(span, a.by), damages{}
+	err := stats.NewReader(a.dir).Telling(lacks.add).Days(ctx, span, func(date string, r *stats.Record) error {
 		rows.Add(date, r)
 		return nil
 	})
@@ -136,7 +134,7 @@ func (a *usageAsk) count(ctx context.Context, now time.Time) (*used, error) {
 		}
 		return nil, err
 	}
-	u := &used{From: span.From, To: span.To, By: a.by}
+	u := &used{From: span.From, To: span.To, By: a.by, warnings: lacks.texts()}
 	if u.UsageFile, err = rows.AddAggregate(a.dir, a.usageOld); err != nil {
 		u.warnings = append(u.warnings, "days that the journal has no more are missing: "+err.Error())
 	}

@@ -69,7 +69,7 @@ func readZone(path string) (*time.Location, error) {
 // needsZone reports whether a command has to do with days or times. The others work with any TZ: an instance that was
 // started with a good one can be stopped all the same.
 func needsZone(command string, args []string) bool {
-	if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
+	if slices.ContainsFunc(args, func(a string) bool { return a == "-h" || a == "--h" || a == "-help" || a == "--help" }) {
 		return false
 	}
 	switch command {

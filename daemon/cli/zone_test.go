@@ -84,14 +84,14 @@ func TestUnknownZoneRefusesCommands(t *testing.T) {
 	keepLocal(t)
 	indifferent := map[string]bool{"stop": true, "reload": true, "reset": true, "enable": true, "disable": true, "logout": true, "version": true, "help": true}
 	for _, c := range commands() {
-		for _, args := range [][]string{{c.name, "--no-such-flag"}, {c.name, "-h"}} {
+		for _, args := range [][]string{{c.name, "--no-such-flag"}, {c.name, "-h"}, {c.name, "-help"}} {
 			env, _, stderr := testEnvironment()
 			env.Getenv = func(name string) (string, bool) { return "Mars/Olympus", name == "TZ" }
 			code := Main(args, env)
 			switch refused := strings.Contains(stderr.String(), "TZ is"); {
-			case args[1] == "-h" && (refused || code != exitDone):
+			case args[1] != "--no-such-flag" && (refused || code != exitDone):
 				t.Errorf("%v: exit %d: %s", args, code, stderr)
-			case args[1] != "-h" && (refused == indifferent[c.name] || code != exitUsage):
+			case args[1] == "--no-such-flag" && (refused == indifferent[c.name] || code != exitUsage):
 				t.Errorf("%v: exit %d: %s", args, code, stderr)
 			}
 		}

@@ -2,7 +2,9 @@ package upstream
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -23,7 +25,7 @@ func (u *Upstream) Masker(shown http.Header) *Masker {
 				v = token
 			}
 			if len(v) >= minSecret {
-				m.secrets = append(m.secrets, []byte(v))
+				m.secrets = append(m.secrets, forms(v)...)
 			}
 		}
 	}
@@ -31,6 +33,18 @@ func (u *Upstream) Masker(shown http.Header) *Masker {
 		m.hold = max(m.hold, len(s)-1)
 	}
 	return m
+}
+
+// forms are how an answer may write a secret: as it is, as JSON escapes it with and without its slashes, and in an address.
+func forms(secret string) (all [][]byte) {
+	quoted, _ := json.Marshal(secret) // a string cannot fail
+	inJSON := string(quoted[1 : len(quoted)-1])
+	for _, s := range [...]string{secret, inJSON, strings.ReplaceAll(secret, "/", `\/`), strings.ReplaceAll(inJSON, "/", `\/`), url.QueryEscape(secret)} {
+		if !slices.ContainsFunc(all, func(b []byte) bool { return string(b) == s }) {
+			all = append(all, []byte(s))
+		}
+	}
+	return all
 }
 
 // Mask takes the next piece and gives out what may go, which is valid until the next call.

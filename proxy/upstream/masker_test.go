@@ -53,6 +53,23 @@ func TestMaskerOfPieces(t *testing.T) {
 	}
 }
 
+// A secret is masked in the forms that JSON and addresses give it.
+func TestMaskForms(t *testing.T) {
+	u := New(Options{APIKey: auth.NewSecret("sk/abc+d<ef>&g="), Endpoints: []Endpoint{{Protocol: Anthropic}}}, Env{})
+	shown := http.Header{"Authorization": {"Bearer ya29/tok=en"}}
+	const text = `raw sk/abc+d<ef>&g= slashed sk\/abc+d<ef>&g= json sk/abc+d\u003cef\u003e\u0026g= both sk\/abc+d\u003cef\u003e\u0026g= address sk%2Fabc%2Bd%3Cef%3E%26g%3D`
+	const want = "raw *** slashed *** json *** both *** address ***"
+	if got := string(u.Mask([]byte(text))); got != want {
+		t.Errorf("Mask: %s", got)
+	}
+	if got := masked(t, u.Masker(shown), text, `; ya29/tok=en ya29\/tok=en`); got != want+"; *** ***" {
+		t.Errorf("Masker: %s", got)
+	}
+	if n := len(forms("sk-ant-api03-plain_key")); n != 1 {
+		t.Errorf("a plain key has %d forms", n)
+	}
+}
+
 // Random texts over few letters, against a search from each place.
 func TestMaskerAgainstSearch(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

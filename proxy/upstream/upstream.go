@@ -30,12 +30,12 @@ func New(o Options, e Env) *Upstream {
 	u := &Upstream{kind: newKind(o, e), opt: o, endpoints: canonical(o.Endpoints), dropFields: set(o.DropFields), dropBetas: set(o.DropBetas)}
 	for _, s := range []auth.Secret{o.APIKey, o.Antigravity.ClientSecret} {
 		if s := s.Reveal(); len(s) >= minSecret {
-			u.secrets = append(u.secrets, []byte(s))
+			u.secrets = append(u.secrets, forms(s)...)
 		}
 	}
 	for name, v := range o.Headers {
 		if s := v.Reveal(); len(s) >= minSecret && holdsSecret(name) {
-			u.secrets = append(u.secrets, []byte(s))
+			u.secrets = append(u.secrets, forms(s)...)
 		}
 	}
 	// One secret may hold another: the longer one goes first.
