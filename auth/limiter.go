@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -46,7 +47,7 @@ type Limiter struct {
 	usage Usage
 
 	mu      sync.Mutex
-	callers map[string]*pace // of those with limits
+	callers map[string]*pace // of those without limits, too: a reload may set some while they are being served
 }
 
 // pace is how fast a caller goes: a token bucket, kept as the time at which it will be full again (the generic cell rate
@@ -62,11 +63,8 @@ func NewLimiter(usage Usage) *Limiter {
 }
 
 // Admit lets a request of the caller in, or returns a *LimitError. costs says whether it may use tokens, held whether it is
-// to be counted as in flight. The caller of Admit must call leave when the request is over.
+// to be counted as in flight. The caller of Admit must call leave when the request is over; it may do so more than once.
 func (l *Limiter) Admit(c *Caller, costs, held bool, now time.Time) (leave func(), err error) {
-	if c.Limits == (Limits{}) {
-		return func() {}, nil
-	}
 	if costs {
 		if err := l.spent(c, now); err != nil {
 			return nil, err
@@ -86,16 +84,20 @@ func (l *Limiter) Admit(c *Caller, costs, held bool, now time.Time) (leave func(
 		return func() {}, nil
 	}
 	p.inFlight++
+	left := false
 	return func() {
 		l.mu.Lock()
-		p.inFlight--
-		l.mu.Unlock()
+		defer l.mu.Unlock()
+		if !left {
+			left = true
+			p.inFlight--
+		}
 	}, nil
 }
 
 // spent refuses a caller that has used up its day or month.
 func (l *Limiter) spent(c *Caller, now time.Time) error {
-	if c.DailyTokens <= 0 && c.MonthlyTokens <= 0 && c.DailyUSD <= 0 {
+	if !c.Counted() {
 		return nil
 	}
 	if e := c.Limits.spent(l.usage.Spent(c.Code, now), now); e != nil {
@@ -112,7 +114,7 @@ func (l Limits) spent(s Spent, now time.Time) *LimitError {
 	case l.DailyTokens > 0 && s.Today >= float64(l.DailyTokens):
 		return &LimitError{LimitDay, day, fmt.Sprintf("this request key has used its %d tokens of the day", l.DailyTokens)}
 	case l.DailyUSD > 0 && s.TodayUSD >= l.DailyUSD:
-		return &LimitError{LimitCost, day, fmt.Sprintf("this request key has used its %g USD of the day", l.DailyUSD)}
+		return &LimitError{LimitCost, day, fmt.Sprintf("this request key has used its %s USD of the day", strconv.FormatFloat(l.DailyUSD, 'f', -1, 64))}
 	}
 	return nil
 }
@@ -165,6 +167,21 @@ func (l *Limiter) Note(code string, perMinute int, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pace(code).take(perMinute, began)
+}
+
+// May says what Admit would answer to a request that costs tokens. It changes nothing.
+func (l *Limiter) May(c *Caller, now time.Time) error {
+	if err := l.spent(c, now); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.callers[c.Code]; p != nil {
+		if e := p.over(c.Limits, now); e != nil {
+			return e
+		}
+	}
+	return nil
 }
 
 // Standing is how a caller stands towards its limits.

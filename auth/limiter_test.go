@@ -3,7 +3,9 @@ package auth
 import (
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -105,6 +107,7 @@ func TestMaxInFlight(t *testing.T) {
 		t.Errorf("another caller: %v", err)
 	}
 	leave[0]()
+	leave[0]() // once is enough, and twice is no harm
 	if limit, _ := refusal(t, l, c, now); limit != "" {
 		t.Errorf("one has gone, and yet: %q", limit)
 	}
@@ -113,33 +116,59 @@ func TestMaxInFlight(t *testing.T) {
 	}
 }
 
-// A caller with room for ten never has eleven at once, and has none when all have left.
+// Of many requests at once as many come in as there is room for, and none is inside when all have left.
 func TestInFlightConcurrent(t *testing.T) {
-	l, c := NewLimiter(books{}), limited(Limits{MaxInFlight: 10})
-	var inside, most int
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			for range 200 {
+	const room, many = 10, 50
+	l, c := NewLimiter(books{}), limited(Limits{MaxInFlight: room})
+	for range 200 {
+		var tried, all sync.WaitGroup
+		var inside atomic.Int32
+		tried.Add(many)
+		for range many {
+			all.Go(func() {
 				leave, err := l.Admit(c, true, true, now)
-				if err != nil {
-					continue
+				tried.Done()
+				tried.Wait() // nobody leaves before all have tried
+				if err == nil {
+					inside.Add(1)
+					leave()
 				}
-				mu.Lock()
-				inside++
-				most = max(most, inside)
-				mu.Unlock()
-				mu.Lock()
-				inside--
-				mu.Unlock()
-				leave()
-			}
-		})
+			})
+		}
+		all.Wait()
+		if got := inside.Load(); got != room {
+			t.Fatalf("%d came in", got)
+		}
 	}
-	all.Wait()
-	if got := l.Standing("ci", c.Limits, now).InFlight; got != 0 || most > 10 {
-		t.Errorf("%d in flight at the end, %d at most", got, most)
+	if got := l.Standing("ci", c.Limits, now).InFlight; got != 0 {
+		t.Errorf("%d in flight at the end", got)
+	}
+}
+
+// What began without a limit counts when a reload has set one.
+func TestLimitsComeWhileRequestsAreServed(t *testing.T) {
+	l := NewLimiter(books{})
+	leave, err := l.Admit(limited(Limits{}), true, true, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := limited(Limits{MaxInFlight: 1})
+	if limit, _ := refusal(t, l, c, now); limit != LimitInFlight {
+		t.Errorf("a second one: %q", limit)
+	}
+	leave()
+	if limit, _ := refusal(t, l, c, now); limit != "" {
+		t.Errorf("the first has gone, and yet: %q", limit)
+	}
+}
+
+// People read amounts of money without exponents.
+func TestCostLimitText(t *testing.T) {
+	for usd, want := range map[float64]string{1234567.5: "its 1234567.5 USD", 0.000001: "its 0.000001 USD", 2: "its 2 USD"} {
+		_, err := NewLimiter(books{"ci": {TodayUSD: usd}}).Admit(limited(Limits{DailyUSD: usd}), true, true, now)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
@@ -165,7 +194,7 @@ func TestSpentLimits(t *testing.T) {
 		if limit, wait := refusal(t, l, c, now); limit != tc.want || wait != tc.wait {
 			t.Errorf("%s: %q, %v, want %q, %v", tc.name, limit, wait, tc.want, tc.wait)
 		}
-		if _, err := l.Admit(&Caller{Code: "ci2", Limits: tc.l}, false, true, now); err != nil {
+		if _, err := l.Admit(c, false, false, now); err != nil {
 			t.Errorf("%s: a request that costs nothing: %v", tc.name, err)
 		}
 	}

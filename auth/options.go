@@ -34,6 +34,9 @@ type Limits struct {
 	DailyUSD          float64 // by list prices
 }
 
+// Counted reports whether tokens or costs are limited: then nothing may be used that nobody counts.
+func (l Limits) Counted() bool { return l.DailyTokens > 0 || l.MonthlyTokens > 0 || l.DailyUSD > 0 }
+
 // Group limits callers to some pool keys. A group without keys lets nobody in.
 type Group struct {
 	Name string

@@ -110,7 +110,11 @@ func (s *server) adminKey(r *http.Request, live *liveState) *denial {
 // tryAdminKey checks an admin key, wherever it was shown. Wrong ones are limited by address.
 func (s *server) tryAdminKey(r *http.Request, live *liveState, key string) *denial {
 	right := live.callers.IsAdmin(key)
-	if wait := s.attempts.Try(guesser(r, live.trusted), right, s.now()); wait > 0 {
+	wait := s.attempts.Try(guesser(r, live.trusted), right, s.now())
+	if !right {
+		s.tellOf(r, live, "", "a wrong admin key")
+	}
+	if wait > 0 {
 		return &denial{wait: wait, form: web.TooMany, Error: &web.Error{
 			Status: http.StatusTooManyRequests, Type: "rate_limit_error", Message: "too many wrong admin keys; try again in a minute",
 		}}

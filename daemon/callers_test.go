@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coding-proxy/auth"
+	"coding-proxy/proxy"
 	"coding-proxy/proxy/demo"
 	"coding-proxy/stats"
 )
@@ -79,6 +80,32 @@ func TestCallerRate(t *testing.T) {
 	i.good(question(sonnet), key)
 }
 
+// After a restart the pace is that of the requests that came in: not of those refused before it counts.
+func TestCallerRateForgetsTheRefused(t *testing.T) {
+	t.Parallel()
+	dir, clock := filepath.Join(t.TempDir(), "data"), nextNoon()
+	_, url := provider(t)
+	members := []string{poolOf(poolKey(k1, url)), oneCaller(`"requests_per_minute":2,"addresses":["127.0.0.1"],"models":["claude-sonnet-*"]`)}
+	key := "X-Api-Key: " + requestKey
+	i := startInAt(t, dir, clock, nil, members...)
+	for range 3 {
+		if w := i.come("192.0.2.1:1", "", requestKey); w.Code != 403 {
+			t.Fatal(w.Code)
+		}
+	}
+	if r := i.message(question(opus), key, "Content-Type: application/json"); r.status != 403 { // it was looked at, and counts
+		t.Fatal(r.status, r.body)
+	}
+	i.stop()
+	i = startInAt(t, dir, clock, nil, members...)
+	if r := i.message(question(sonnet), key, "Content-Type: application/json"); r.status != 200 {
+		t.Fatalf("%d, %v: %s", r.status, r.retryAfter(), r.body)
+	}
+	if r := i.message(question(sonnet), key, "Content-Type: application/json"); i.refusedBy(r) != auth.LimitRate {
+		t.Errorf("a third one: %d", r.status)
+	}
+}
+
 // Errors of limits are in the client's dialect.
 func TestCallerLimitsInEachDialect(t *testing.T) {
 	t.Parallel()
@@ -93,6 +120,31 @@ func TestCallerLimitsInEachDialect(t *testing.T) {
 		if r.status != 429 || !strings.Contains(strings.ReplaceAll(r.body, ": ", ":"), want) || r.retryAfter() == 0 || r.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %v %s", dialect, r.status, r.header, r.body)
 		}
+	}
+}
+
+// The dry run says what a request would be answered now: that its caller is over a limit, and for how long.
+func TestCallerLimitsInTheDryRun(t *testing.T) {
+	t.Parallel()
+	clock := nextNoon()
+	_, url := provider(t)
+	i := startAt(t, clock, nil, poolOf(poolKey(k1, url)), oneCaller(`"requests_per_minute":1`))
+	ask := func() string {
+		r := i.ask("GET", "/admin/route?caller=laptop&model="+sonnet, "", "Authorization: Bearer "+i.instance.Token)
+		if r.status != 200 {
+			t.Fatal(r.status, r.body)
+		}
+		return r.body
+	}
+	for range 2 { // it uses nothing up
+		if body := ask(); !strings.Contains(body, `"answer":{"key":"`+k1) {
+			t.Fatal(body)
+		}
+	}
+	i.good(question(sonnet), "X-Api-Key: "+requestKey)
+	clock.set(clock.now().Add(10*time.Second + time.Millisecond))
+	if body := ask(); !strings.Contains(body, `"answer":{"error":"this request key is over its limit of 1 requests per minute","status":429,"retry_after":50}`) || !strings.Contains(body, `"id":"`+k1+`","upstream_model":"`+sonnet+`","gate":null`) {
+		t.Error(body)
 	}
 }
 
@@ -152,6 +204,87 @@ func TestCallerSpending(t *testing.T) {
 			clock.set(end)
 			i.good(question(sonnet), key)
 		})
+	}
+}
+
+// Where the clock steps back what was used counts for the day that had begun, and Retry-After says when that one ends.
+func TestCallerSpendingWhenTheClockStepsBack(t *testing.T) {
+	t.Parallel()
+	clock := nextNoon()
+	p, url := provider(t)
+	p.Always(demo.Step{Text: answerText, Usage: demo.Usage{Input: 100, Output: 50}})
+	i := startAt(t, clock, nil, poolOf(poolKey(k1, url)), oneCaller(`"daily_limit_tokens":100`))
+	key := "X-Api-Key: " + requestKey
+	i.good(question(sonnet), key)
+	noon := clock.now()
+	y, m, d := noon.Date()
+	clock.set(time.Date(y, m, d-1, 12, 0, 0, 0, time.Local))
+	r := i.message(question(sonnet), key)
+	end := time.Date(y, m, d+1, 0, 0, 0, 0, time.Local)
+	if got := i.refusedBy(r); got != auth.LimitDay || r.retryAfter() != end.Sub(clock.now()) {
+		t.Fatalf("%q, %v, want %v", got, r.retryAfter(), end.Sub(clock.now()))
+	}
+	clock.set(clock.now().Add(r.retryAfter()))
+	i.good(question(sonnet), key)
+}
+
+// Providers that tell no usage (OpenAI's streams do only for who asks for it) are no way around the limits, and nobody pays for
+// the frames of a stream: a thousand words count about a thousand tokens, in every form.
+func TestCallerSpendingWithoutUsage(t *testing.T) {
+	t.Parallel()
+	const words = 1000
+	chunk := func(choice string) func(http.ResponseWriter, *http.Request, int) {
+		return func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for range words {
+				fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,%s,\"finish_reason\":null}]}\n\n", choice)
+			}
+			fmt.Fprint(w, "data: {\"id\":\"c\",\"object\":\"chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+		}
+	}
+	plain := func(choice string) func(http.ResponseWriter, *http.Request, int) {
+		return says(200, `{"id":"c","object":"o","created":1,"model":"m","choices":[{"index":0,`+fmt.Sprintf(choice, strings.Repeat("word", words))+`,"finish_reason":"stop"}]}`)
+	}
+	for _, c := range []struct {
+		name, path, body string
+		says             func(http.ResponseWriter, *http.Request, int)
+	}{
+		{"chat, stream", "/v1/chat/completions", bodyOf(chat, "m", true), chunk(`"delta":{"content":"word"}`)},
+		{"chat, plain", "/v1/chat/completions", bodyOf(chat, "m", false), plain(`"message":{"role":"assistant","content":%q}`)},
+		{"completions, stream", "/v1/completions", `{"model":"m","prompt":"zebra","stream":true}`, chunk(`"text":"word"`)},
+		{"completions, plain", "/v1/completions", `{"model":"m","prompt":"zebra"}`, plain(`"text":%q`)},
+	} {
+		b := newBackend(t, c.says)
+		i := start(t, poolOf(fmt.Sprintf(`{"id":%q,"protocol":"openai-chat","base_url":%q,"api_key":%q}`, k1, b.URL, credential(k1))), oneCaller(`"daily_limit_tokens":900`))
+		r := i.ask("POST", c.path, c.body, "Authorization: Bearer "+requestKey)
+		if rec := i.record(r.trace()); r.status != 200 || rec.OutputTokens < words*9/10 || rec.OutputTokens > words*11/10 || !rec.Estimated {
+			t.Errorf("%s: %d, %d tokens: %+v", c.name, r.status, rec.OutputTokens, rec)
+		}
+		if r := i.ask("POST", c.path, c.body, "Authorization: Bearer "+requestKey); i.refusedBy(r) != auth.LimitDay {
+			t.Errorf("%s: once more: %d", c.name, r.status)
+		}
+	}
+}
+
+// Text that is spoken counts by its length: the sound says nothing of what it has cost. A recording that is sent counts nothing.
+func TestCallerSpendingOnSpeech(t *testing.T) {
+	t.Parallel()
+	b := newBackend(t, says(200, "sound", "Content-Type: audio/mpeg"))
+	i := start(t, poolOf(fmt.Sprintf(`{"id":%q,"protocol":"openai-chat","base_url":%q,"api_key":%q}`, k1, b.URL, credential(k1))), oneCaller(`"daily_limit_tokens":200`))
+	key := "Authorization: Bearer " + requestKey
+	form := "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n" + strings.Repeat("zebra", 400) + "\r\n--x--\r\n"
+	if r := i.ask("POST", "/v1/audio/transcriptions", form, key, "Content-Type: multipart/form-data; boundary=x"); r.status != 200 {
+		t.Fatal(r.status, r.body)
+	}
+	text := fmt.Sprintf(`{"model":"m","voice":"v","input":%q}`, strings.Repeat("zebra", 100)) // 500 characters and a little
+	for _, want := range []int{200, 200, 429} {
+		r := i.ask("POST", "/v1/audio/speech", text, key, "Content-Type: application/json")
+		if r.status != want {
+			t.Fatalf("%d, want %d: %s", r.status, want, r.body)
+		}
+		if rec := i.record(r.trace()); want == 200 && (rec.InputTokens != int64(len(text)/4) || rec.OutputTokens != 0 || !rec.Estimated) {
+			t.Errorf("the journal has %+v", rec)
+		}
 	}
 }
 
@@ -217,7 +350,59 @@ func TestCallerInFlight(t *testing.T) {
 	eventually(t, "the place is free", func() bool { return i.message(question(sonnet), key).status == 200 })
 }
 
-// A key that has expired, or comes from another address than it may.
+// endWatcher asks how many requests are in flight whenever the client gets something.
+type endWatcher struct {
+	*httptest.ResponseRecorder
+	inFlight func() int
+	last     int
+}
+
+func (w *endWatcher) Write(p []byte) (int, error) {
+	w.last = w.inFlight()
+	return w.ResponseRecorder.Write(p)
+}
+
+// Who has seen the end of an answer may ask again: the place is free before the last bytes. Gemini's streams end with the connection.
+func TestCallerInFlightEndsWithTheAnswer(t *testing.T) {
+	t.Parallel()
+	_, url := strict(t, "all")
+	i := prepare(t, filepath.Join(t.TempDir(), "data"), poolOf(polyglotKey(k1, url, nil)), oneCaller(`"max_in_flight":1`))
+	t.Cleanup(i.Close)
+	inFlight := func() int {
+		return i.server.limiter.Standing("laptop", auth.Limits{MaxInFlight: 1}, i.server.now()).InFlight
+	}
+	for _, dialect := range []string{claude, chat, responses, gemini} {
+		for _, stream := range []bool{false, true} {
+			if stream && dialect == gemini {
+				continue
+			}
+			r := httptest.NewRequest("POST", pathOf(dialect, "gemini-2.5-flash", stream), strings.NewReader(bodyOf(dialect, "gemini-2.5-flash", stream)))
+			r.Header.Set("X-Proxy-Key", requestKey)
+			r.Header.Set("Anthropic-Version", "2023-06-01")
+			w := &endWatcher{httptest.NewRecorder(), inFlight, -1}
+			i.server.ServeHTTP(w, r)
+			if w.Code != 200 || w.last != 0 || inFlight() != 0 {
+				t.Errorf("%s, stream %v: status %d, %d in flight with the last bytes, %d after them", dialect, stream, w.Code, w.last, inFlight())
+			}
+		}
+	}
+}
+
+// A fault of ours takes no place away for good.
+func TestCallerInFlightAfterAPanic(t *testing.T) {
+	t.Parallel()
+	_, url := provider(t)
+	i := start(t, poolOf(poolKey(k1, url)), oneCaller(`"max_in_flight":1`))
+	i.server.proxyRoutes = append(i.server.proxyRoutes, proxy.Route{Methods: []string{"GET"}, Pattern: "/panic", Dialect: proxy.Anthropic}) // it has no handler
+	for range 2 {
+		if r := i.ask("GET", "/panic", "", "X-Api-Key: "+requestKey); r.status != 500 {
+			t.Fatal(r.status, r.body)
+		}
+	}
+	i.good(question(sonnet), "X-Api-Key: "+requestKey)
+}
+
+// A key that comes from another address than it may.
 func TestCallerAddresses(t *testing.T) {
 	t.Parallel()
 	_, url := provider(t)

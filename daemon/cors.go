@@ -15,8 +15,7 @@ const preflightAge = "600"
 // preflight. Callers show a key in a header of their own, so browsers are never told to send cookies along
 // (Access-Control-Allow-Credentials). Pages, their JSON and admin calls never get here.
 func (s *server) cors(w http.ResponseWriter, r *http.Request, live *liveState) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" || !live.mayRead(origin) {
+	if len(live.origins) == 0 {
 		return false
 	}
 	method, preflight := r.Method, false
@@ -28,8 +27,12 @@ func (s *server) cors(w http.ResponseWriter, r *http.Request, live *liveState) b
 		return false
 	}
 	h := w.Header()
+	h.Add("Vary", "Origin") // whoever asks: what a cache keeps for one must not go to another
+	origin := r.Header.Get("Origin")
+	if origin == "" || !live.mayRead(origin) {
+		return false
+	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Add("Vary", "Origin")
 	if !preflight {
 		h.Set("Access-Control-Expose-Headers", "*, Retry-After")
 		return false

@@ -30,7 +30,9 @@ func (i *instance) fetch(method, path, origin string, header ...string) *httptes
 	}
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	come(r, fromLoopback)
-	r.Header.Set("Origin", origin)
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
 	for _, line := range header {
 		if name, value, ok := strings.Cut(line, ": "); ok {
 			r.Header.Set(name, value)
@@ -75,8 +77,40 @@ func TestCORS(t *testing.T) {
 			if h.Get("Access-Control-Allow-Credentials") != "" || h.Get("Alt-Svc") != "" {
 				t.Errorf("%s: %v", c.name, h)
 			}
-			if c.allowed != strings.Contains(strings.Join(h["Vary"], ","), "Origin") {
+			if len(c.origins) > 0 != strings.Contains(strings.Join(h["Vary"], ","), "Origin") {
 				t.Errorf("%s: Vary %v", c.name, h["Vary"])
+			}
+		}
+	}
+}
+
+// What caches must know stands in every answer of a client endpoint that can differ by origin, whoever asks, and beside what the
+// upstream says of it: answers that are relayed, counts, errors and what is answered here.
+func TestCORSForCaches(t *testing.T) {
+	t.Parallel()
+	vary := "Vary: Accept"
+	for name, says := range map[string]func(http.ResponseWriter, *http.Request, int){
+		"answer": says(200, whole, vary), "count": says(200, `{"input_tokens":5}`, vary), "error": says(400, `{"type":"error","error":{"type":"invalid_request_error","message":"no"}}`, vary),
+	} {
+		b := newBackend(t, says)
+		i := prepare(t, filepath.Join(t.TempDir(), "data"), oneCaller(), poolOf(poolKey(k1, b.URL)), `"count_tokens":"upstream"`)
+		i.admit(func(s *liveState) { s.origins = []string{page} })
+		t.Cleanup(i.Close)
+		asked := "/v1/messages"
+		if name == "count" {
+			asked += "/count_tokens"
+		}
+		for path, theirs := range map[string]bool{asked: true, "/v1/models": false, "/v1/models/none": false} {
+			method := "GET"
+			if theirs {
+				method = "POST"
+			}
+			for _, origin := range []string{page, "https://evil.test", ""} {
+				w := i.fetch(method, path, origin, "X-Api-Key: "+requestKey)
+				got := strings.Join(w.Result().Header["Vary"], ", ")
+				if !strings.Contains(got, "Origin") || theirs && !strings.Contains(got, "Accept") {
+					t.Errorf("%s, %s for %q: %d, Vary %q", name, path, origin, w.Code, got)
+				}
 			}
 		}
 	}

@@ -162,14 +162,18 @@ func (d *Daemon) Shutdown(grace time.Duration) {
 func (d *Daemon) Config() []byte { return d.config().Masked() }
 
 // Resolve returns the resolved name of a model and the caller with the code; for "" the one of an instance without request
-// keys, else somebody without a group. Errors are of auth.Callers.ByCode.
+// keys, else somebody without a group. Errors are of auth.Callers.ByCode and auth.Limiter.May.
 func (d *Daemon) Resolve(model, caller string) (string, auth.Caller, error) {
 	resolved := d.pool.Resolve(model)
 	callers := d.server.live.Load().callers
 	if caller == "" && !callers.Open() {
 		return resolved, auth.Caller{}, nil
 	}
-	who, err := callers.ByCode(caller, d.server.now())
+	now := d.server.now()
+	who, err := callers.ByCode(caller, now)
+	if err == nil {
+		err = d.server.limiter.May(&who, now)
+	}
 	return resolved, who, err
 }
 

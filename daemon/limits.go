@@ -16,9 +16,9 @@ type spending struct{ d *Daemon }
 
 func (s spending) Spent(code string, now time.Time) auth.Spent {
 	weights := s.d.config().Pool.Count
-	today, month := s.d.stats.CallerFigures(code, now)
+	today, month, at := s.d.stats.CallerFigures(code, now)
 	return auth.Spent{Today: weigh(today, weights), Month: weigh(month, weights), TodayUSD: today.CostUSD,
-		DayEnds: pool.NextDay(now), MonthEnds: pool.NextMonth(now)}
+		DayEnds: pool.NextDay(at), MonthEnds: pool.NextMonth(at)}
 }
 
 // recallPace takes over how fast callers went before this start from the journal: a restart gives nobody a new minute.
@@ -39,8 +39,7 @@ func (d *Daemon) recallPace() {
 	}
 	var before []request
 	err := d.stats.Replay(now.Add(-time.Minute), func(r *stats.Record) {
-		refused := r.Status == http.StatusTooManyRequests && r.Outcome == stats.OutcomeError && len(r.Attempts) == 0
-		if began := r.TS.Add(-time.Duration(r.DurationMS) * time.Millisecond); rates[r.Caller] > 0 && !refused && now.Sub(began) < time.Minute {
+		if began := r.TS.Add(-time.Duration(r.DurationMS) * time.Millisecond); rates[r.Caller] > 0 && cameIn(r) && now.Sub(began) < time.Minute {
 			before = append(before, request{r.Caller, began})
 		}
 	})
@@ -51,4 +50,19 @@ func (d *Daemon) recallPace() {
 	for _, r := range before {
 		d.server.limiter.Note(r.code, rates[r.code], r.began)
 	}
+}
+
+// cameIn reports whether a request has got past the limits of its caller: who is refused by them, or before them (an address, a
+// key that has expired, a group without keys), has used up nothing.
+func cameIn(r *stats.Record) bool {
+	if r.Outcome != stats.OutcomeError || len(r.Attempts) > 0 {
+		return true
+	}
+	switch r.Status {
+	case http.StatusTooManyRequests, http.StatusUnauthorized:
+		return false
+	case http.StatusForbidden:
+		return r.RequestBytes > 0 // read, and then refused for what it asks for
+	}
+	return true
 }

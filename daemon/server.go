@@ -27,6 +27,7 @@ type server struct {
 	adminRoutes []web.AdminRoute
 	crossOrigin *http.CrossOriginProtection
 	attempts    auth.Attempts
+	strangers   strangers
 	limiter     *auth.Limiter
 	token       string // of this start, for admin calls; "" = none
 	show        func(*config.Config) *web.Web
@@ -62,6 +63,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	trace := newTrace()
 	w := &tracked{ResponseWriter: rw}
 	defer s.recovered(w, r, trace)
+	boundBody(w, r)
 	live := s.live.Load()
 	if s.watcher(w, r, live) {
 		return
@@ -69,6 +71,7 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	e := proxy.Entry{Trace: trace, Started: s.now()}
 	from := auth.ClientAddress(r, live.trusted)
 	if !live.callers.MayCome(from) {
+		s.tellOf(r, live, trace, strangeAddress)
 		s.proxy.Refuse(w, r, e, proxy.ErrForbidden(strangeAddress))
 		return
 	}
@@ -77,11 +80,23 @@ func (s *server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	leave, err := s.admit(r, live, from, &e)
 	if err != nil {
+		s.tellOfUnknown(r, live, &e, err)
 		s.proxy.Refuse(w, r, e, err)
 		return
 	}
 	defer leave()
+	e.Leave = leave
 	s.proxy.Serve(w, r, e)
+}
+
+// bodyPatience is how long the body of a request may take to arrive where nobody reads it: net/http reads on before it answers, and
+// would wait for ever. Who reads one sets a deadline of its own; the next request of the connection begins without any.
+const bodyPatience = 10 * time.Second
+
+func boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience)) // where it cannot be set the body has come
+	}
 }
 
 // strangeAddress refuses by auth.allow_addresses and auth.deny_addresses.
@@ -93,6 +108,7 @@ func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState
 	route := web.Find(s.webRoutes, r.URL.Path)
 	switch {
 	case (call != nil || route != nil && !route.Public || signs(r.URL.Path)) && !live.callers.MayCome(auth.ClientAddress(r, live.trusted)) && !(s.hasToken(r) && sameMachine(r)):
+		s.tellOf(r, live, "", strangeAddress)
 		web.WriteError(w, &web.Error{Status: http.StatusForbidden, Type: "permission_error", Message: strangeAddress})
 	case call != nil:
 		if no := s.administer(r, live); no != nil {

@@ -9,12 +9,8 @@ import (
 	"coding-proxy/web"
 )
 
-const (
-	// sessionCookie has no __Host- before its name: such cookies need TLS.
-	sessionCookie = "coding-proxy-session"
-
-	formPatience = 10 * time.Second // for the body of a form
-)
+// sessionCookie has no __Host- before its name: such cookies need TLS.
+const sessionCookie = "coding-proxy-session"
 
 // signRoute is one of signing in and out.
 type signRoute struct {
@@ -70,14 +66,11 @@ func (s *server) signInForm(w http.ResponseWriter, r *http.Request, live *liveSt
 
 // signIn opens a session for a browser that shows the admin key.
 func (s *server) signIn(w http.ResponseWriter, r *http.Request, live *liveState) {
-	deadline := http.NewResponseController(w)
-	_ = deadline.SetReadDeadline(time.Now().Add(formPatience)) // where it cannot be set the body has come
 	err := web.CheckSignIn(r)
 	var key auth.Secret
 	if err == nil {
 		key, err = web.ReadSignIn(w, r)
 	}
-	_ = deadline.SetReadDeadline(time.Time{})
 	if err != nil {
 		web.WriteError(w, err)
 		return

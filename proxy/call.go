@@ -36,6 +36,7 @@ type Entry struct {
 	Path    string // without a dialect's prefix
 	Caller  auth.Caller
 	Started time.Time
+	Leave   func() // the request is over for its caller's limits; nil where there is nothing to leave
 }
 
 // call is what the pipeline knows of one request. in is never edited.
@@ -48,17 +49,18 @@ type call struct {
 	writer  *clientWriter
 	body    *body
 
-	model     string        // the client's name
-	modelAt   rawjson.Field // where its value stands in the body; ValueEnd is 0 where the path names it
-	plainAt   bool          // the value there is no JSON text but the bytes themselves (multipart)
-	stream    bool
-	array     bool  // a stream as one JSON array (Gemini without alt=sse)
-	maxTokens int64 // -1: not given
-	session   string
-	refers    []ir.Reference // what lives in one account
-	unstored  bool           // the answer shall not be stored
-	stateful  string         // the field that only a provider of the client's dialect can serve
-	want      pool.Want
+	model      string        // the client's name
+	modelAt    rawjson.Field // where its value stands in the body; ValueEnd is 0 where the path names it
+	plainAt    bool          // the value there is no JSON text but the bytes themselves (multipart)
+	stream     bool
+	array      bool  // a stream as one JSON array (Gemini without alt=sse)
+	maxTokens  int64 // -1: not given
+	session    string
+	refers     []ir.Reference // what lives in one account
+	unstored   bool           // the answer shall not be stored
+	background bool           // the answer comes later, to another request
+	stateful   string         // the field that only a provider of the client's dialect can serve
+	want       pool.Want
 
 	asked   *ir.Request // the request in canonical form, once a conversion has needed it
 	refused error       // why it has none
@@ -122,6 +124,11 @@ func (c *call) settle() error {
 	c.record.Session = c.want.Session
 	if e.Route.speaks != "" {
 		c.want.Speaks = strings.Fields(e.Route.speaks)
+	}
+	if c.background && e.Caller.Counted() { // what is read later counts nothing: it may be read again and again, or never
+		err := ErrForbidden("this request key has limits of tokens or cost, and what an answer in the background uses is not counted")
+		err.Param = "background"
+		return err
 	}
 	return c.allowed(resolved)
 }
@@ -228,6 +235,9 @@ func (c *call) finish(outcome string, status int) {
 		r.Skipped = append(r.Skipped, stats.Skip{Tier: s.Tier, Key: s.Key, Gate: s.Gate.String()})
 	}
 	c.p.stats.Add(r)
+	if c.Leave != nil { // before the client sees the end: what it asks next is not one too many
+		c.Leave()
+	}
 }
 
 // fail records an error from here and renders it.

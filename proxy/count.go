@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -160,7 +159,9 @@ func (c *call) relayCount(w http.ResponseWriter, q *call, resp *http.Response, b
 	c.finish(stats.OutcomeOK, resp.StatusCode)
 	removeHopByHop(resp.Header)
 	h := w.Header()
-	maps.Copy(h, resp.Header)
+	for name, values := range resp.Header {
+		h[name] = append(h[name], values...) // Vary is ours, too
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(body) // a client that is gone needs no error

@@ -625,11 +625,14 @@ func (r *relay) finish(outcome string, o pool.Outcome) {
 		rec.Estimated = true
 	} else if u.Known&(ir.UsageInput|ir.UsageOutput) == 0 {
 		rec.Estimated = true
-		u.Input, u.Output = rec.RequestBytes/bytesPerToken, max(r.deltas, r.total/bytesPerToken)
+		u.Input, u.Output = rec.RequestBytes/bytesPerToken, r.deltas
+		if !r.events || r.deltas == 0 { // of a stream most bytes are frames
+			u.Output = max(r.deltas, r.total/bytesPerToken)
+		}
 		switch {
-		case r.opaque:
+		case r.opaque && r.c.plainAt: // nor do those of a recording that was sent in a form
 			u.Input, u.Output = 0, 0
-		case r.c.Route.speaks != "":
+		case r.c.Route.speaks != "" && !r.c.Route.text:
 			u.Output = 0 // pictures and vectors: their bytes say nothing
 		}
 	}

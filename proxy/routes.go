@@ -48,6 +48,7 @@ type Route struct {
 	action string // what must follow the id behind its last colon; "" = the id has none
 	stream bool   // the path itself asks for a stream
 	free   bool   // it costs no tokens
+	text   bool   // passed through, and the answer is text
 	speaks string // passed through unchanged, to keys that speak one of these dialects (two words at most)
 }
 
@@ -61,11 +62,11 @@ func Routes() []Route {
 		{Methods: []string{"POST"}, Pattern: "/v1beta/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens", speaks: gemini, free: true},
 		{Methods: []string{"POST"}, Pattern: "/v1/models/{id}", Dialect: gemini, handle: (*Proxy).countTokens, action: "countTokens", speaks: gemini, free: true},
 
-		{Methods: []string{"POST"}, Pattern: "/v1/responses/compact", Dialect: responses, handle: pass, speaks: responses},
+		{Methods: []string{"POST"}, Pattern: "/v1/responses/compact", Dialect: responses, handle: pass, speaks: responses, text: true},
 		{Methods: []string{"POST"}, Pattern: "/v1/responses/input_tokens", Dialect: responses, handle: pass, speaks: responses, free: true},
 		{Methods: []string{"GET"}, Pattern: "/v1/responses/{id}", Dialect: responses, handle: pass, speaks: responses},
 		{Methods: []string{"POST"}, Pattern: "/v1/embeddings", Dialect: chat, handle: pass, speaks: openai},
-		{Methods: []string{"POST"}, Pattern: "/v1/completions", Dialect: chat, handle: pass, speaks: openai},
+		{Methods: []string{"POST"}, Pattern: "/v1/completions", Dialect: chat, handle: pass, speaks: openai, text: true},
 		{Methods: []string{"POST"}, Pattern: "/v1/moderations", Dialect: chat, handle: pass, speaks: openai, free: true},
 		{Methods: []string{"POST"}, Pattern: "/v1/images/{id}", Dialect: chat, handle: pass, speaks: openai},
 		{Methods: []string{"POST"}, Pattern: "/v1/audio/{id}", Dialect: chat, handle: pass, speaks: openai},

@@ -123,7 +123,7 @@ func (c *call) stored(key string, v []byte) error {
 		c.stateful = key
 	case "background":
 		if string(v) == "true" {
-			c.stateful = key
+			c.stateful, c.background = key, true
 		}
 	case "store":
 		c.unstored = string(v) == "false"

@@ -296,7 +296,7 @@ func (s *Stats) prune() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	s.agg.forget(LastDays(now, s.opt.UsageDays).From)
+	s.agg.forget(min(LastDays(now, s.opt.UsageDays).From, WindowsAt(now).Month.From)) // limits of the month are counted by its days
 	if err := s.journal.prune(LastDays(now, s.opt.JournalDays).From); err != nil {
 		s.complain(err)
 	}
@@ -335,12 +335,16 @@ func (s *Stats) KeyFigures(key string, r Range) Figures {
 	return sum
 }
 
-// CallerFigures returns what a caller has used of the day and the month of now. Where the clock has stepped back it is what was
-// used of the day that had begun.
-func (s *Stats) CallerFigures(code string, now time.Time) (today, month Figures) {
+// CallerFigures returns what a caller has used of the day and the month of now. Where the clock has stepped back, or the zone has
+// changed, it is what was used of the day that had begun: at is a time in it, else now.
+func (s *Stats) CallerFigures(code string, now time.Time) (today, month Figures, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	at = now
 	date := max(now.Format(dateForm), s.agg.newest)
+	if noon, err := time.ParseInLocation(dateForm+" 15", date+" 12", now.Location()); err == nil && date > now.Format(dateForm) {
+		at = noon
+	}
 	for day, d := range s.agg.days {
 		if strings.HasPrefix(day, date[:len("2006-01-")]) && day <= date {
 			month.Add(d.callers[code])
@@ -349,7 +353,7 @@ func (s *Stats) CallerFigures(code string, now time.Time) (today, month Figures)
 	if d := s.agg.days[date]; d != nil {
 		today = d.callers[code]
 	}
-	return today, month
+	return today, month, at
 }
 
 func (s *Stats) view() *aggregate {

@@ -59,6 +59,11 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 	if errors.Is(err, auth.ErrNoKey) {
 		return &Error{http.StatusNotFound, "not_found_error", "caller: no request key has this code"}
 	}
+	limit := new(auth.LimitError)
+	over := errors.As(err, &limit)
+	if over { // the way would be the same, later
+		err = nil
+	}
 	out := struct {
 		Requested string      `json:"requested_model"`
 		Resolved  string      `json:"resolved_model"`
@@ -76,6 +81,8 @@ func (a *Admin) route(w http.ResponseWriter, r *http.Request, _ string) error {
 		out.Answer = routeAnswer{Error: err.Error(), Status: http.StatusUnauthorized}
 	case err != nil: // its group has no keys
 		out.Answer = routeAnswer{Error: err.Error(), Status: http.StatusForbidden}
+	case over:
+		out.Answer = routeAnswer{Error: limit.Error(), Status: http.StatusTooManyRequests, RetryAfter: int((limit.RetryAfter + time.Second - 1) / time.Second)}
 	case !caller.MayUse(resolved):
 		out.Answer = routeAnswer{Error: "this request key may not use the model", Status: http.StatusForbidden}
 	case plan.Err != nil:

@@ -31,6 +31,9 @@ func (d *decoder) access(c *Config, f *file) {
 	if slices.Contains(c.Server.CORSOrigins, anyOrigin) && len(f.callers) == 0 && !f.localKey.given() {
 		d.fail(d.seen["server.cors_origins"], "\"*\" needs `auth.request_keys`: any page could use the pool")
 	}
+	if slices.ContainsFunc(c.Server.TrustedProxies, func(p netip.Prefix) bool { return p.Bits() == 0 }) {
+		d.fail(d.seen["server.trusted_proxies"], "must be the addresses of proxies, not all there are: whoever connects could say where he comes from")
+	}
 	if loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1}); len(c.Auth.AllowAddresses) > 0 && !c.Auth.AllowAddresses.Has(loopback) || c.Auth.DenyAddresses.Has(loopback) {
 		d.warn(d.seen["auth"], "neither clients nor browsers of this machine are let in: `allow_addresses` and `deny_addresses` leave out 127.0.0.1")
 	}

@@ -440,6 +440,12 @@ func originFaults() []fault {
 			"2:57: server.cors_origins[8]: " + origin, "2:80: server.cors_origins[9]: " + origin, "2:105: server.cors_origins[10]: " + origin,
 			"2:113: server.cors_origins[11]: " + origin, "2:117: server.cors_origins[12]: " + origin, "2:140: server.cors_origins[13]: " + origin,
 		}},
+		{"everybody a trusted proxy", `{"server": {"trusted_proxies": ["10.0.0.1", "0.0.0.0/0"]}}`, []string{
+			"1:32: server.trusted_proxies: must be the addresses of proxies, not all there are: whoever connects could say where he comes from",
+		}},
+		{"everybody of IPv6 a trusted proxy", `{"server": {"trusted_proxies": ["::/0"]}}`, []string{
+			"1:32: server.trusted_proxies: must be the addresses of proxies, not all there are: whoever connects could say where he comes from",
+		}},
 		{"trusted proxies", `{"server": {"trusted_proxies": ["10.0.0.1", "10.0.0.1/8", "nginx"]}}`, []string{
 			"1:45: server.trusted_proxies[1]: " + anAddress + "it has bits behind the range's end", "1:59: server.trusted_proxies[2]: " + anAddress + noAddress,
 		}},

@@ -161,6 +161,8 @@ func (t *tap) choice(m *ir.Mark, position int, raw []byte) {
 			delta = v
 		case "finish_reason":
 			reason = v
+		case "text": // of /v1/completions, which has no deltas
+			m.Content = m.Content || says(v)
 		case "usage":
 			m.Usage.Merge(usage(v))
 		}
