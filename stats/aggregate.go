@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -139,23 +140,13 @@ func (a *aggregate) totals(r Range) Totals {
 		if ta, tb := a.tokens(), b.tokens(); ta != tb {
 			return int(min(max(tb-ta, -1), 1))
 		}
-		return int(min(max(b.Requests-a.Requests, -1), 1))*2 + compareText(a.Model, b.Model)
+		return int(min(max(b.Requests-a.Requests, -1), 1))*2 + cmp.Compare(a.Model, b.Model)
 	})
 	return t
 }
 
 func (f Figures) tokens() int64 {
 	return f.InputTokens + f.OutputTokens + f.CacheCreationTokens + f.CacheReadTokens
-}
-
-func compareText(a, b string) int {
-	if a < b {
-		return -1
-	}
-	if a > b {
-		return 1
-	}
-	return 0
 }
 
 // windows sums each name's figures over the five spans; names gives the figures of one day by name.

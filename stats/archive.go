@@ -29,6 +29,9 @@ func (s *Stats) archive(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := s.pack(ctx); err != nil && ctx.Err() == nil {
+			s.mu.Lock()
+			s.faults++
+			s.mu.Unlock()
 			s.log.Error("journal days cannot be compressed; they stay as they are", "error", err)
 		}
 		select {
@@ -191,7 +194,9 @@ func (p *packer) write(packed, index *newFile) error {
 // block compresses the next block. An empty file has one, which is empty.
 func (p *packer) block(in *bufio.Reader, scanner *scanner) (more bool, err error) {
 	begin := p.text
-	p.index.begin(begin, p.out.n)
+	if !p.inner { // what the index names begins with a line
+		p.index.begin(begin, p.out.n)
+	}
 	p.gz.Reset(&p.out)
 	p.gz.Extra = memberExtra(begin)
 	text := io.MultiWriter(p.gz, p.sum)
@@ -226,7 +231,9 @@ func (p *packer) block(in *bufio.Reader, scanner *scanner) (more bool, err error
 			return false, err
 		}
 	}
-	p.index.end()
+	if !p.inner || !more {
+		p.index.end()
+	}
 	return more, p.gz.Close()
 }
 

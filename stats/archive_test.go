@@ -181,7 +181,7 @@ func TestCompressedFile(t *testing.T) {
 		}
 	}
 	d, err := openDay(l.dir, "2026-03-01", newQuery(Filter{}))
-	if err != nil || !d.indexed || len(d.blocks) < 5 {
+	if err != nil || !d.indexed || len(d.blocks) < 4 {
 		t.Fatalf("%d blocks, %v", len(d.blocks), err)
 	}
 	defer d.close()
@@ -189,7 +189,7 @@ func TestCompressedFile(t *testing.T) {
 		m := newMembers()
 		m.reset(d.file, d.size, b.packed, b.start)
 		text, err := io.ReadAll(io.LimitReader(m, b.end-b.start))
-		if err != nil || !bytes.Equal(text, plain[b.start:b.end]) || !strings.ContainsRune("\ny", rune(text[len(text)-1])) || len(text) > mostMember {
+		if err != nil || !bytes.Equal(text, plain[b.start:b.end]) || text[len(text)-1] != '\n' {
 			t.Errorf("block at %d: %d bytes, %v", b.start, len(text), err)
 		}
 	}
@@ -375,5 +375,31 @@ func TestCompressingIsCut(t *testing.T) {
 	}
 	if got := files(t, l.dir); !slices.Equal(got, before) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The end of a line that is too long to be ours is no line, wherever it is cut.
+func TestEndOfALongLineIsNoLine(t *testing.T) {
+	for _, before := range []int{0, 1000, blockText - 1} {
+		for _, length := range []int{maxLine, 2 * maxLine, 3*maxLine - before} {
+			l := newLedger(t, 1)
+			inside := string(record(l.day, "inside").appendLine(nil))
+			text := strings.Repeat("\n", before) + strings.Repeat("z", length) + inside + string(record(l.day, "after").appendLine(nil))
+			os.WriteFile(l.path("2026-02-01", journalSuffix), []byte(text), 0o600)
+			for _, packed := range []bool{false, true} {
+				if packed {
+					l.pack("2026-02-01")
+				}
+				n := 0
+				if err := NewReader(l.data).Each(t.Context(), Filter{Model: "m"}, func(_ string, r *Record) error {
+					if n++; r.Trace != "after" {
+						t.Errorf("%d before, %d long, compressed %t: %q is no line", before, length, packed, r.Trace)
+					}
+					return nil
+				}); err != nil || n == 0 {
+					t.Errorf("%d before, %d long, compressed %t: %d lines, %v", before, length, packed, n, err)
+				}
+			}
+		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 	bitsPerTerm   = 12 // with 7 probes three of 1000 blocks are read for nothing
 	bloomProbes   = 7
 	maxBloom      = 1 << 20
-	blockText     = 256 << 10 // a block is cut at the first line end after as much text
+	blockText     = 256 << 10 // a member is cut at the first line end after as much text, a line too long to be ours anywhere
 	maxBlockTerms = maxBloom * 8 / bitsPerTerm
 )
 
@@ -95,7 +95,8 @@ func bloomHas(bloom []byte, t uint64) bool {
 	return true
 }
 
-// block is a part of a compressed day that is compressed by itself and begins with a line.
+// block is a part of a compressed day that is compressed by itself and begins with a line: one member, or the several that
+// a line too long to be ours is cut into.
 type block struct {
 	start, end  int64 // of its text
 	packed      int64 // offset in the compressed file

@@ -20,7 +20,7 @@ func TestFollow(t *testing.T) {
 		var got []string
 		done := make(chan error)
 		go func() {
-			done <- NewReader(l.data).Follow(ctx, Filter{Failed: true}, func(r *Record) error {
+			done <- follow(ctx, NewReader(l.data), Filter{Failed: true}, func(r *Record) error {
 				got = append(got, string(bytes.TrimSpace(r.appendLine(nil))))
 				return nil
 			})
@@ -56,7 +56,7 @@ func TestFollowFromNothing(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			done <- NewReader(data).Follow(ctx, Filter{}, func(r *Record) error {
+			done <- follow(ctx, NewReader(data), Filter{}, func(r *Record) error {
 				if n++; n == 2 {
 					return stop
 				}
@@ -89,4 +89,45 @@ func TestFollowFromNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Lines of a file that was emptied or replaced by a shorter one are told of, and whole.
+func TestFollowAfterTheFileWasEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger(t, 3)
+		l.append(50)
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		done := make(chan error)
+		go func() {
+			done <- follow(ctx, NewReader(l.data), Filter{}, func(r *Record) error { got = append(got, r.Trace); return nil })
+		}()
+		settle := func() { time.Sleep(2 * followEvery); synctest.Wait() }
+		settle()
+		if err := os.Truncate(l.path(l.date(), journalSuffix), 0); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		first := len(l.entries)
+		for range 9 { // beyond where the file had ended
+			l.append(20)
+			settle()
+		}
+		var want []string
+		for _, e := range l.entries[first:] {
+			want = append(want, e.Trace)
+		}
+		sameLines(t, "follow", got, want)
+		cancel()
+		<-done
+	})
+}
+
+// follow is what `requests --follow` does: from the end on.
+func follow(ctx context.Context, r *Reader, f Filter, each func(*Record) error) error {
+	t, err := r.Tail(ctx)
+	if err != nil {
+		return err
+	}
+	return t.Follow(ctx, f, each)
 }

@@ -17,42 +17,108 @@ const maxBacklog = 4 << 20
 type journal struct {
 	dir     string
 	file    *os.File
-	name    string // of file, "" = none open yet
-	offset  int64  // bytes of whole lines in file
-	dirty   bool   // written since the last sync
-	backlog []byte // lines that could not be written yet
-	lost    int64  // lines that the backlog had no room for
+	name    string  // of file, "" = none open yet
+	offset  int64   // bytes of whole lines in file
+	dirty   bool    // written since the last sync
+	backlog []byte  // lines that could not be written yet…
+	begins  []begin // …and where those of later files than name begin
+	lost    int64   // lines that the backlog had no room for
+}
+
+// begin is where in the backlog the lines of a file begin.
+type begin struct {
+	name string
+	at   int
 }
 
 // append writes the line to the file of that day, one write(2), or to the file of a later day if one was begun:
 // clocks step back. A line that cannot be written waits in the backlog.
 func (j *journal) append(date string, line []byte) error {
-	if name := date + journalSuffix; name > j.name {
-		if err := j.open(name); err != nil {
-			j.keep(line)
-			return err
+	name := max(j.newest(), date+journalSuffix)
+	err := j.flush()
+	if err == nil && name > j.name {
+		err = j.open(name)
+	}
+	if err == nil {
+		err = j.write(line)
+	}
+	if err != nil && j.keep(name, line) {
+		err = j.flush()
+	}
+	return err
+}
+
+// newest is the file of the newest line, which may wait.
+func (j *journal) newest() string {
+	if n := len(j.begins); n > 0 {
+		return j.begins[n-1].name
+	}
+	return j.name
+}
+
+// flush writes the lines that wait, each to its file: they are counted as that day's, and readers look for none of them in
+// an earlier one. A file that refuses what that of a later day takes is left.
+func (j *journal) flush() error {
+	for len(j.backlog) > 0 {
+		end := len(j.backlog)
+		if len(j.begins) > 0 {
+			end = j.begins[0].at
+		}
+		if end > 0 {
+			err := j.write(j.backlog[:end])
+			if err != nil && len(j.begins) > 0 {
+				err = j.leave(j.begins[0].name, j.backlog[:end])
+			}
+			if err != nil {
+				return err
+			}
+			j.backlog = j.backlog[end:]
+			for i := range j.begins {
+				j.begins[i].at -= end
+			}
+		}
+		if len(j.begins) > 0 {
+			if name := j.begins[0].name; name > j.name {
+				if err := j.open(name); err != nil {
+					return err
+				}
+			}
+			j.begins = j.begins[1:]
 		}
 	}
-	if len(j.backlog) > 0 {
-		if err := j.write(j.backlog); err != nil {
-			j.keep(line)
-			return err
-		}
-		j.backlog = nil
-	}
-	if err := j.write(line); err != nil {
-		j.keep(line)
-		return err
-	}
+	j.backlog = nil
 	return nil
 }
 
-func (j *journal) keep(line []byte) {
+// leave goes on with the file of a later day if that one takes the lines.
+func (j *journal) leave(name string, lines []byte) error {
+	later := journal{dir: j.dir}
+	err := later.open(name)
+	if err == nil {
+		err = later.write(lines)
+	}
+	if err != nil {
+		if later.file != nil {
+			_ = later.file.Close()
+		}
+		return err
+	}
+	j.close()
+	j.file, j.name, j.offset, j.dirty = later.file, later.name, later.offset, true
+	return nil
+}
+
+// keep reports whether lines of a later day begin to wait with this one.
+func (j *journal) keep(name string, line []byte) (later bool) {
 	if len(j.backlog)+len(line) > maxBacklog {
 		j.lost++
-		return
+		return false
+	}
+	if later = name > j.newest(); later {
+		j.begins = append(j.begins, begin{name, len(j.backlog)})
 	}
 	j.backlog = append(j.backlog, line...)
+	return later
 }
 
 func (j *journal) write(lines []byte) error {
@@ -106,15 +172,15 @@ func (j *journal) close() {
 	}
 }
 
-// prune deletes the files of days before first.
-func (j *journal) prune(first string) error {
-	days, err := journalDays(j.dir)
+// removeDays deletes the files of the days before first, which nothing is appended to.
+func removeDays(dir, first string) error {
+	days, err := journalDays(dir)
 	for _, date := range days {
-		if date >= first || date+journalSuffix == j.name {
-			continue
+		if date >= first {
+			break
 		}
 		for _, suffix := range [...]string{indexSuffix, packedSuffix, journalSuffix} {
-			if e := os.Remove(filepath.Join(j.dir, date+suffix)); !errors.Is(e, fs.ErrNotExist) {
+			if e := os.Remove(filepath.Join(dir, date+suffix)); !errors.Is(e, fs.ErrNotExist) {
 				err = errors.Join(err, e)
 			}
 		}

@@ -133,6 +133,9 @@ func (r *Reader) newest(ctx context.Context, f Filter, before place, to *ring) e
 		}
 		err := r.newestOf(p, date, end, to)
 		r.report(p, date)
+		if err != nil && ctx.Err() == nil { // a page says no more than that it failed
+			r.log.Error("the journal cannot be read", "file", date+journalSuffix, "error", err)
+		}
 		if err != nil || to.full() {
 			return err
 		}
@@ -141,6 +144,9 @@ func (r *Reader) newest(ctx context.Context, f Filter, before place, to *ring) e
 }
 
 func (r *Reader) newestOf(p *pass, date string, end int64, to *ring) error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
 	t, err := openDay(r.dir, date, p.query)
 	if errors.Is(err, fs.ErrNotExist) { // it has become too old
 		return nil
@@ -149,7 +155,7 @@ func (r *Reader) newestOf(p *pass, date string, end int64, to *ring) error {
 		return err
 	}
 	defer t.close()
-	for s, err := range t.newestFirst(end) {
+	for s, err := range t.newestFirst(p.ctx, end) {
 		if err != nil {
 			return err
 		}
@@ -245,16 +251,6 @@ func (r *Reader) each(ctx context.Context, f Filter, days []string, each func(da
 	return nil
 }
 
-// Follow calls each for the records that pass and are appended from now on, until ctx ends or each returns an error, which
-// it returns.
-func (r *Reader) Follow(ctx context.Context, f Filter, each func(*Record) error) error {
-	t, err := r.Tail(ctx)
-	if err != nil {
-		return err
-	}
-	return t.Follow(ctx, f, each)
-}
-
 // end returns the length of a day's whole lines.
 func (r *Reader) end(p *pass, date string) (int64, error) {
 	t, err := openDay(r.dir, date, p.query)
@@ -266,7 +262,7 @@ func (r *Reader) end(p *pass, date string) (int64, error) {
 	}
 	defer t.close()
 	if !t.packed {
-		return t.lineStart(t.size)
+		return t.lineStart(p.ctx, t.size)
 	}
 	return p.segment(t, segment{end: endless}, endless, nil)
 }
@@ -283,8 +279,11 @@ func (r *Reader) after(p *pass, from place, each func(*Record) error) (next int6
 	defer t.close()
 	end, next := int64(endless), from.offset
 	if !t.packed {
-		if end, err = t.lineStart(t.size); err != nil || end <= from.offset {
+		if end, err = t.lineStart(p.ctx, t.size); err != nil {
 			return from.offset, err
+		}
+		if end <= from.offset { // shorter: somebody has emptied or replaced it
+			return end, nil
 		}
 	}
 	for s := range t.oldestFirst(from.offset) {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -344,5 +346,26 @@ func TestLinesAreJSON(t *testing.T) {
 		if !json.Valid(line) {
 			t.Errorf("%.100s", line)
 		}
+	}
+}
+
+// What a page cannot show because the disk refuses is in the log, what nobody waits for is not.
+func TestReadingErrorsAreLogged(t *testing.T) {
+	l := newLedger(t, 1)
+	var log bytes.Buffer
+	r := &Reader{dir: l.dir, log: slog.New(slog.NewTextHandler(&log, nil))}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := r.Requests(ctx, Filter{}, 5, ""); !errors.Is(err, context.Canceled) || log.Len() > 0 {
+		t.Errorf("%v, %s", err, &log)
+	}
+	if err := os.Mkdir(l.path("2026-03-02", journalSuffix), 0o700); err != nil { // no file to read
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(l.path("2026-03-02", journalSuffix), "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Requests(t.Context(), Filter{}, 5, ""); err == nil || !strings.Contains(log.String(), "2026-03-02") {
+		t.Errorf("%v, %s", err, &log)
 	}
 }

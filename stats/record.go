@@ -2,6 +2,7 @@ package stats
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -117,6 +118,23 @@ func (r *Record) appendLine(b []byte) []byte {
 	b = appendInt(b, `,"request_bytes":`, r.RequestBytes)
 	b = appendInt(b, `,"response_bytes":`, r.ResponseBytes)
 	return append(b, "}\n"...)
+}
+
+// mostListed are elements of each list of a line that would be too long.
+const mostListed = 300
+
+// short returns the record with shorter lists, for a line that readers would take for none of ours: thousands of keys can
+// be passed over. The first attempt and the last tell whether there was a failover.
+func (r *Record) short() *Record {
+	s := *r
+	if n := len(s.Attempts); n > mostListed {
+		s.Attempts = append(slices.Clone(s.Attempts[:mostListed-1]), s.Attempts[n-1])
+	}
+	if len(s.Skipped) > mostListed {
+		s.Skipped = append(slices.Clone(s.Skipped[:mostListed-1]), Skip{Gate: other})
+	}
+	s.Dropped = s.Dropped[:min(len(s.Dropped), mostListed)]
+	return &s
 }
 
 // appendPath appends how the request found its key: attempts, skips, losses.

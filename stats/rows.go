@@ -58,11 +58,13 @@ type Rows struct {
 	total    Figures
 	unpriced map[string]bool // models without a known price
 	most     int             // groups
+	read     map[string]bool // days that the journal's records were of…
+	day      string          // …and that of the last one
 }
 
 // NewRows returns an empty table of the days, in groups.
 func NewRows(days Range, by []string) *Rows {
-	return &Rows{by: by, days: days, sums: map[Group]*Figures{}, unpriced: map[string]bool{}, most: maxRows}
+	return &Rows{by: by, days: days, sums: map[Group]*Figures{}, unpriced: map[string]bool{}, most: maxRows, read: map[string]bool{}}
 }
 
 func (r *Rows) has(by string) bool { return slices.Contains(r.by, by) }
@@ -74,6 +76,10 @@ func (r *Rows) ofCallers() bool {
 
 // Add counts a record of the journal's file of that day.
 func (r *Rows) Add(date string, rec *Record) {
+	if date != r.day {
+		r.day = date
+		r.read[date] = true
+	}
 	named := rec.Resolved
 	if r.ofCallers() {
 		named = rec.Caller
@@ -139,7 +145,7 @@ func shortName(s string) string {
 
 // AddAggregate counts the days that the usage file still has and the journal, older than its first file, has no more. The
 // file knows keys with resolved models, and callers, but not which belong together, nor tiers. What an older program has
-// counted is in no journal. It reports whether there was anything. usageFile "" is the one in the data directory.
+// counted is in no journal. A day that was deleted since its records were added is not counted again. It reports whether there was anything. usageFile "" is the one in the data directory.
 func (r *Rows) AddAggregate(dataDir, usageFile string) (added bool, err error) {
 	data, err := os.ReadFile(cmp.Or(usageFile, filepath.Join(dataDir, "usage.json")))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -152,12 +158,12 @@ func (r *Rows) AddAggregate(dataDir, usageFile string) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	first, err := firstDay(filepath.Join(dataDir, journalsName))
+	journal, err := journalDays(filepath.Join(dataDir, journalsName))
 	if err != nil {
 		return false, err
 	}
 	for _, date := range slices.Sorted(maps.Keys(agg.days)) {
-		if r.days.Has(date) && r.addDay(date, agg.days[date], date < first) {
+		if r.days.Has(date) && r.addDay(date, agg.days[date], !r.read[date] && (len(journal) == 0 || date < journal[0])) {
 			added = true
 		}
 	}
@@ -182,21 +188,6 @@ func (r *Rows) addDay(date string, d *day, all bool) (added bool) {
 		}
 	}
 	return added
-}
-
-// firstDay is the day of the journal's oldest file; without one it is after all days.
-func firstDay(dir string) (string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("journal: %w", err)
-	}
-	first := "9999-99-99"
-	for _, e := range entries {
-		if date, _, _ := strings.Cut(e.Name(), "."); isDate(date) {
-			first = min(first, date)
-		}
-	}
-	return first, nil
 }
 
 // Total is the sum of all rows.

@@ -128,6 +128,11 @@ func TestRowsOfTheUsageFile(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, journalsName, "2026-03-02.jsonl.gz"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"2026-02-01.jsonl.bak", "2026-02-02.index", "2026-02-03.txt"} { // no journal's
+		if err := os.WriteFile(filepath.Join(dir, journalsName, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct{ by, want string }{
 		{"day,tier,key,model", "2026-03-01/(unknown)/k1/m/(unknown)/:2 2026-03-02/(unknown)/(legacy)/m/(unknown)/:4"},
 		{"day,caller", "2026-03-01/////laptop:3"},
@@ -199,5 +204,34 @@ func TestRowsLeaveOut(t *testing.T) {
 	all := rows.Rows()
 	if len(all) != 2 || all[0].Requested != "a" || all[0].OutputTokens != 1 || all[1].Caller != "c" {
 		t.Errorf("%+v", all)
+	}
+}
+
+// A day that is deleted between the journal and the usage file is counted once.
+func TestRowsOfADayThatIsDeleted(t *testing.T) {
+	dir, now := t.TempDir(), at("2026-03-01T12:00:00Z")
+	s := open(t, dir, now)
+	for d := range 3 {
+		s.Add(record(now.AddDate(0, 0, d), "x"))
+	}
+	s.save()
+	for _, early := range []bool{true, false} { // before it is read, or after
+		gone := filepath.Join(dir, journalsName, now.Format(dateForm)+journalSuffix)
+		text, err := os.ReadFile(gone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if early {
+			os.Remove(gone)
+		}
+		rows := NewRows(Range{"2026-03-01", "2026-03-03"}, []string{ByDay})
+		if err := NewReader(dir).Each(t.Context(), Filter{}, func(date string, r *Record) error { rows.Add(date, r); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(gone)
+		if _, err := rows.AddAggregate(dir, ""); err != nil || rows.Total().Requests != 3 {
+			t.Errorf("deleted early: %t: %d requests, want 3, %v", early, rows.Total().Requests, err)
+		}
+		os.WriteFile(gone, text, 0o600)
 	}
 }

@@ -44,7 +44,8 @@ type Stats struct {
 	journal    journal
 	agg        *aggregate
 	counters   counters
-	unsaved    int // records since usage.json was written
+	unsaved    int    // records since usage.json was written
+	saved      string // the file that usage.json has read through; those before it are no longer needed for it
 	faults     int64
 	complained time.Time
 
@@ -81,6 +82,13 @@ func Open(opt Options, files Files, now func() time.Time, log *slog.Logger) (*St
 	}
 	if err := s.journal.open(date + journalSuffix); err != nil {
 		return nil, err
+	}
+	if through != nil && through.after(position{s.journal.name, s.journal.offset}) {
+		s.unsaved++ // what comes now would be taken for counted after the next crash
+	}
+	if s.saved = s.journal.name; s.unsaved > 0 {
+		s.saved = ""
+		s.save()
 	}
 	s.prune()
 	return s, nil
@@ -157,10 +165,12 @@ func (s *Stats) Add(r *Record) {
 	}
 	s.prices.Load().charge(r)
 	line := r.appendLine((*buf)[:0])
+	if len(line) > maxLine {
+		line = r.short().appendLine(line[:0])
+	}
 	s.mu.Lock()
-	date := max(r.TS.Format(dateForm), s.agg.newest, strings.TrimSuffix(s.journal.name, journalSuffix))
+	date := max(r.TS.Format(dateForm), s.agg.newest, strings.TrimSuffix(s.journal.newest(), journalSuffix))
 	if err := s.journal.append(date, line); err != nil {
-		s.faults++
 		s.complain(err)
 	}
 	s.agg.add(date, r)
@@ -194,8 +204,9 @@ func (s *Stats) Keep(journalDays, usageDays int) {
 // Price changes what is set before the price table, for the records to come.
 func (s *Stats) Price(rules []PriceRule) { s.prices.Store(NewPrices(rules)) }
 
-// complain logs a disk fault, at most once a minute. The caller holds the lock.
+// complain counts a disk fault and logs it, at most once a minute. The caller holds the lock.
 func (s *Stats) complain(err error) {
+	s.faults++
 	if now := s.now(); now.Sub(s.complained) >= complainAt {
 		s.complained = now
 		s.log.Error("statistics cannot be written; requests go on, lines wait in memory", "error", err, "faults", s.faults, "lost", s.journal.lost)
@@ -253,7 +264,6 @@ func (s *Stats) sync() {
 func (s *Stats) fault(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.faults++
 	s.complain(err)
 }
 
@@ -264,13 +274,11 @@ func (s *Stats) save() {
 	defer s.saving.Unlock()
 	s.mu.Lock()
 	if len(s.journal.backlog) > 0 {
-		backlog := s.journal.backlog
-		if err := s.journal.write(backlog); err != nil {
+		if err := s.journal.flush(); err != nil {
 			s.complain(err)
 			s.mu.Unlock()
 			return
 		}
-		s.journal.backlog = nil
 	}
 	if s.unsaved == 0 {
 		s.mu.Unlock()
@@ -288,17 +296,22 @@ func (s *Stats) save() {
 		s.unsaved += n
 		s.mu.Unlock()
 		s.fault(err)
+		return
 	}
+	s.mu.Lock()
+	s.saved = through.File
+	s.mu.Unlock()
 }
 
-// prune drops days that are too old.
+// prune drops days that are too old. A journal day stays until usage.json has it: it is the only copy.
 func (s *Stats) prune() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := s.now()
 	s.agg.forget(min(LastDays(now, s.opt.UsageDays).From, WindowsAt(now).Month.From)) // limits of the month are counted by its days
-	if err := s.journal.prune(LastDays(now, s.opt.JournalDays).From); err != nil {
-		s.complain(err)
+	first := min(LastDays(now, s.opt.JournalDays).From, strings.TrimSuffix(s.saved, journalSuffix))
+	s.mu.Unlock()
+	if err := removeDays(s.journal.dir, first); err != nil { // no request waits for it
+		s.fault(err)
 	}
 }
 

@@ -104,14 +104,14 @@ func (t *dayText) oldestFirst(from int64) iter.Seq[segment] {
 }
 
 // newestFirst returns the segments that have lines before an offset. A compressed day without an index is one segment.
-func (t *dayText) newestFirst(to int64) iter.Seq2[segment, error] {
+func (t *dayText) newestFirst(ctx context.Context, to int64) iter.Seq2[segment, error] {
 	return func(yield func(segment, error) bool) {
 		switch {
 		case !t.packed:
-			end, err := t.lineStart(min(to, t.size)) // the last line is whole, or is being written
+			end, err := t.lineStart(ctx, min(to, t.size)) // the last line is whole, or is being written
 			for err == nil && end > 0 {
 				var start int64
-				if start, err = t.lineStart(max(0, end-blockText)); err != nil || !yield(segment{start: start, end: end}, nil) {
+				if start, err = t.lineStart(ctx, max(0, end-blockText)); err != nil || !yield(segment{start: start, end: end}, nil) {
 					break
 				}
 				end = start
@@ -132,9 +132,12 @@ func (t *dayText) newestFirst(to int64) iter.Seq2[segment, error] {
 }
 
 // lineStart returns where the last line begins that begins at or before an offset of a plain text.
-func (t *dayText) lineStart(at int64) (int64, error) {
+func (t *dayText) lineStart(ctx context.Context, at int64) (int64, error) {
 	var buf [4 << 10]byte
 	for at > 0 {
+		if err := ctx.Err(); err != nil { // what is no line can be of any length
+			return 0, err
+		}
 		b := buf[:min(at, int64(len(buf)))]
 		at -= int64(len(b))
 		n, err := t.file.ReadAt(b, at)
@@ -172,7 +175,7 @@ func newPass(ctx context.Context, q *query) *pass {
 // during the call. next is where the segment ends.
 func (p *pass) segment(t *dayText, s segment, from int64, each func(start int64, line []byte, r *Record) error) (next int64, err error) {
 	if !t.packed {
-		p.lines.Reset(io.NewSectionReader(t.file, s.start, s.end-s.start))
+		p.lines.Reset(contextReader{p.ctx, io.NewSectionReader(t.file, s.start, s.end-s.start)})
 	} else {
 		p.members.reset(t.file, t.size, s.packed, s.start)
 		defer func() {
@@ -181,11 +184,11 @@ func (p *pass) segment(t *dayText, s segment, from int64, each func(start int64,
 			}
 			p.corrupt += p.members.corrupt
 		}()
-		p.lines.Reset(io.LimitReader(p.members, s.end-s.start))
+		p.lines.Reset(contextReader{p.ctx, io.LimitReader(p.members, s.end-s.start)})
 	}
 	next = s.start
 	for n := 0; ; n++ {
-		if n%64 == 0 && p.ctx.Err() != nil {
+		if n%64 == 0 && p.ctx.Err() != nil { // a short text is one read
 			return next, p.ctx.Err()
 		}
 		line, err := p.lines.ReadSlice('\n')
@@ -214,6 +217,9 @@ func (p *pass) segment(t *dayText, s segment, from int64, each func(start int64,
 
 // day calls each for the records of a day that pass and begin at from or later. A day that is gone has none.
 func (p *pass) day(dir, date string, from int64, each func(*Record) error) error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
 	t, err := openDay(dir, date, p.query)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

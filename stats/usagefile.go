@@ -20,6 +20,11 @@ type position struct {
 	Offset int64  `json:"offset"`
 }
 
+// after reports whether p is behind the other one.
+func (p position) after(other position) bool {
+	return p.File > other.File || p.File == other.File && p.Offset > other.Offset
+}
+
 // usageFile is usage.json, version 2. Reference 2 wrote it without through.
 type usageFile struct {
 	Version        int                                      `json:"version"`

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"coding-proxy/stats"
 )
@@ -53,26 +54,38 @@ func (f *family) append(b []byte) []byte {
 	return b
 }
 
-// labelText is label values as the format has them between braces.
+// labelText is label values as the format has them between braces. What is not UTF-8 becomes the replacement character.
 func labelText(names, values []string) string {
-	var b strings.Builder
+	var b []byte
 	for i, name := range names {
 		if i > 0 {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
-		b.WriteString(name + `="` + escapeLabel(values[i]) + `"`)
+		b = append(append(b, name...), `="`...)
+		b = append(appendEscaped(b, strings.ToValidUTF8(values[i], "\uFFFD"), true), '"')
 	}
-	return b.String()
+	return string(b)
 }
 
-// escapeLabel makes any text a label value. What is not UTF-8 becomes the replacement character.
-func escapeLabel(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\uFFFD"))
+// appendEscaped makes any text a help text, or a label value.
+func appendEscaped(b []byte, s string, label bool) []byte {
+	for _, r := range s {
+		switch {
+		case r == '\\' || r == '"' && label:
+			b = append(b, '\\', byte(r))
+		case r == '\n':
+			b = append(b, `\n`...)
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return b
 }
 
 func appendHead(b []byte, name, kind, help string) []byte {
-	help = strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help)
-	return append(b, "# HELP "+name+" "+help+"\n# TYPE "+name+" "+kind+"\n"...)
+	b = append(b, "# HELP "+name+" "...)
+	b = appendEscaped(b, help, false)
+	return append(b, "\n# TYPE "+name+" "+kind+"\n"...)
 }
 
 func appendSample(b []byte, name, labels string, value float64) []byte {

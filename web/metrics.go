@@ -37,7 +37,7 @@ func (x *Web) metrics(w http.ResponseWriter, _ *http.Request) error {
 // appendCounts appends what was counted. Each request is in the journal, too.
 func appendCounts(b []byte, m stats.Metrics) []byte {
 	requests := newFamily("coding_proxy_requests_total", counter,
-		"Requests that ended, since the process started. The tier is the last one that was tried.", "outcome", "dialect", "tier")
+		"Requests of known callers that ended, since the process started. The tier is the last one that was tried.", "outcome", "dialect", "tier")
 	for k, n := range m.Requests {
 		requests.add(float64(n), k.Outcome, k.Dialect, k.Tier)
 	}

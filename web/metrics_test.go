@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -198,5 +199,33 @@ func TestMetricsOfManyTiersAndKeys(t *testing.T) {
 func TestMetricsTakeNoParameters(t *testing.T) {
 	if w := small().ask(t, "GET", "/metrics?key=1"); w.Code != http.StatusBadRequest {
 		t.Errorf("status %d", w.Code)
+	}
+}
+
+// A scrape of a thousand keys is made every few seconds: a series costs few allocations, whatever its labels.
+func TestMetricsOfManyKeysAreCheap(t *testing.T) {
+	v := pool.View{Tiers: []pool.TierView{{Name: "first"}}}
+	for i := range maxMetricKeys {
+		v.Tiers[0].Keys = append(v.Tiers[0].Keys, pool.KeyView{ID: fmt.Sprint("key-", i), State: "ready"})
+	}
+	series := 0.0
+	for line := range bytes.Lines(appendPool(nil, v, true)) {
+		if line[0] != '#' {
+			series++
+		}
+	}
+	if n := testing.AllocsPerRun(3, func() { appendPool(nil, v, true) }); n > 12*series {
+		t.Errorf("%.0f allocations for %.0f series", n, series)
+	}
+}
+
+func BenchmarkMetricsOfManyKeys(b *testing.B) {
+	v := pool.View{Tiers: []pool.TierView{{Name: "first"}}}
+	for i := range maxMetricKeys {
+		v.Tiers[0].Keys = append(v.Tiers[0].Keys, pool.KeyView{ID: fmt.Sprint("key-", i), State: "ready"})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		appendPool(nil, v, true)
 	}
 }

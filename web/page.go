@@ -139,6 +139,7 @@ type view struct {
 	Pages, Langs, Windows []link
 	Columns               []string
 	SignOut               string // where a browser that has signed in signs out
+	Waiting, Gone         int64  // bytes and lines of the journal that the disk refused
 	Doc                   any
 }
 
@@ -150,6 +151,8 @@ func (x *Web) show(w http.ResponseWriter, r *http.Request, page string, now time
 	}
 	v := view{Lang: l.tag(), Page: page, Now: now, Doc: doc, Langs: langLinks(r.URL.Path, r.URL.Query(), l), Columns: columnNames(figuresOf(doc))}
 	v.link(x.pages.texts[l], chosen)
+	m := x.stats.Metrics()
+	v.Waiting, v.Gone = m.Waiting, m.Lost
 	if isSignedIn(r) {
 		v.SignOut = SignOutPath
 	}

@@ -291,3 +291,22 @@ func TestCostLacks(t *testing.T) {
 		}
 	}
 }
+
+// While the disk refuses the journal each page says so, and what was lost stays there.
+func TestPagesTellOfTheDisk(t *testing.T) {
+	for _, page := range pageNames() {
+		path, _ := pagePath(page)
+		f := small()
+		if body := f.ask(t, "GET", path).Body.String(); strings.Contains(body, `role="alert"`) {
+			t.Errorf("%s: a good disk", page)
+		}
+		f.metrics = stats.Metrics{Waiting: 12345}
+		if body := f.ask(t, "GET", path).Body.String(); strings.Count(body, `role="alert"`) != 1 || !strings.Contains(body, "refuses") || !strings.Contains(body, grouped(12345)) {
+			t.Errorf("%s: lines wait", page)
+		}
+		f.metrics = stats.Metrics{Lost: 6789}
+		if body := f.ask(t, "GET", path).Body.String(); strings.Count(body, `role="alert"`) != 1 || !strings.Contains(body, "are lost") || !strings.Contains(body, grouped(6789)) {
+			t.Errorf("%s: lines are lost", page)
+		}
+	}
+}
