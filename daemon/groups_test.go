@@ -167,9 +167,12 @@ func (w *grpWorld) several(callers []string) {
 	for range 4 {
 		w.send(w.ask(callers[w.rand.IntN(len(callers))], w.routes))
 	}
-	var group sync.WaitGroup
+	var asked []*grpAsk // all are drawn before the first is sent: what comes of one changes what is drawn
 	for range 3 {
-		a := w.ask(callers[w.rand.IntN(len(callers))], w.routes)
+		asked = append(asked, w.ask(callers[w.rand.IntN(len(callers))], w.routes))
+	}
+	var group sync.WaitGroup
+	for _, a := range asked {
 		group.Go(func() { w.send(a) })
 	}
 	group.Wait()

@@ -160,9 +160,11 @@ func (w *grpWorld) ask(caller string, routes []string) *grpAsk {
 	if r.IntN(6) == 0 {
 		a.nested = unescaped(w.names[r.IntN(len(w.names))])
 	}
-	ids := w.ids
+	w.mu.Lock()
+	ids := slices.Clone(w.ids)
+	w.mu.Unlock()
 	if r.IntN(2) == 0 { // of one's own
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id grpStored) bool { return id.caller != caller })
+		ids = slices.DeleteFunc(ids, func(id grpStored) bool { return id.caller != caller })
 	}
 	if len(ids) > 0 && r.IntN(3) > 0 {
 		a.id = ids[r.IntN(len(ids))].id

@@ -39,14 +39,13 @@ type server struct {
 
 // liveState is what a reload changes. A request keeps what it began with.
 type liveState struct {
-	web     *web.Web
-	callers *auth.Callers
-	hosts   []string // server.allowed_hosts
-	origins []string // server.cors_origins
-	trusted auth.Addresses
-	protect bool // the pages ask for the admin key on this machine, too
-
+	web      *web.Web
+	callers  *auth.Callers
 	sessions *auth.Sessions // of this admin key
+	protect  bool           // the pages ask for the admin key on this machine, too
+	hosts    []string       // server.allowed_hosts
+	origins  []string       // server.cors_origins
+	trusted  auth.Addresses // server.trusted_proxies
 }
 
 func (s *server) configure(cfg *config.Config, callers *auth.Callers) {
@@ -54,7 +53,10 @@ func (s *server) configure(cfg *config.Config, callers *auth.Callers) {
 	if before := s.live.Load(); before != nil && before.callers.SameAdmin(callers) {
 		sessions = before.sessions
 	}
-	s.live.Store(&liveState{sessions: sessions, web: s.show(cfg), callers: callers, hosts: cfg.Server.AllowedHosts, origins: cfg.Server.CORSOrigins, trusted: cfg.Server.TrustedProxies, protect: cfg.Auth.ProtectPages})
+	s.live.Store(&liveState{
+		web: s.show(cfg), callers: callers, sessions: sessions, protect: cfg.Auth.ProtectPages,
+		hosts: cfg.Server.AllowedHosts, origins: cfg.Server.CORSOrigins, trusted: cfg.Server.TrustedProxies,
+	})
 }
 
 // ServeHTTP is the order of things: trace id, recover, pages and admin calls, address, CORS, drain and Upgrade, route, host and
@@ -107,7 +109,7 @@ func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState
 	call, id, allow := web.FindAdmin(s.adminRoutes, r.Method, r.URL.Path)
 	route := web.Find(s.webRoutes, r.URL.Path)
 	switch {
-	case (call != nil || route != nil && !route.Public || signs(r.URL.Path)) && !live.callers.MayCome(auth.ClientAddress(r, live.trusted)) && !(s.hasToken(r) && sameMachine(r)):
+	case (call != nil || route != nil && !route.Public || signs(r.URL.Path)) && !s.mayLook(r, live):
 		s.tellOf(r, live, "", strangeAddress)
 		web.WriteError(w, &web.Error{Status: http.StatusForbidden, Type: "permission_error", Message: strangeAddress})
 	case call != nil:
@@ -129,6 +131,11 @@ func (s *server) watcher(w http.ResponseWriter, r *http.Request, live *liveState
 		return false
 	}
 	return true
+}
+
+// mayLook reports whether a watcher or an administrator may ask from the address; commands of this machine may from any.
+func (s *server) mayLook(r *http.Request, live *liveState) bool {
+	return live.callers.MayCome(auth.ClientAddress(r, live.trusted)) || s.hasToken(r) && sameMachine(r)
 }
 
 // look serves a page or its JSON.
