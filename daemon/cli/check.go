@@ -93,7 +93,7 @@ func (c *checked) print(w io.Writer) {
 	case c.File == "":
 		fmt.Fprintln(w, "no configuration file: each client's own credential is passed on to Anthropic")
 	default:
-		fmt.Fprintf(w, "%s is good: %d tiers, %d keys\n", c.File, c.Tiers, c.Keys)
+		fmt.Fprintf(w, "%s is good: %s, %s\n", c.File, counted(c.Tiers, "tier"), counted(c.Keys, "key"))
 	}
 }
 
@@ -127,4 +127,12 @@ func printJSON(w io.Writer, v any) {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	_ = e.Encode(v) // a reader that is gone needs no error
+}
+
+// counted is a number of things: 1 tier, 2 tiers.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

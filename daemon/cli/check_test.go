@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		code        int
 		says        []string
 	}{
-		{"good", `{"pool":{"keys":[` + key + `]}}`, map[string]string{"KEY": "S3CR3T-key"}, 0, []string{"is good: 1 tiers, 1 keys"}},
+		{"good", `{"pool":{"keys":[` + key + `]}}`, map[string]string{"KEY": "S3CR3T-key"}, 0, []string{"is good: 1 tier, 1 key\n"}},
 		{"unset variable", `{"pool":{"keys":[` + key + `]}}`, nil, 1, []string{"warning: ", "variable KEY is not set", `wrong:   key "a" is disabled`, "1 wrong"}},
 		{"wrong in two places", "{\"pool\":{\"keys\":[" + key + "],\"strategi\":1},\n\"servr\":{}}", nil, 1, []string{
 			`:1:72: pool.strategi: unknown field; did you mean "strategy"?`, `:2:1: servr: unknown field; did you mean "server"?`, "2 wrong"}},

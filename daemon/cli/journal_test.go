@@ -162,6 +162,16 @@ answer     200 local, 0 bytes
 	}
 }
 
+// A request that a limit of its caller has refused was not looked for a key for.
+func TestRequestRefusedByALimit(t *testing.T) {
+	at := localTime(t, "2026-03-28T20:00:00Z")
+	dir := keptJournal(t, at, &stats.Record{TS: at, Trace: "00000000000000b1", Caller: "ci", Dialect: "anthropic", Status: 429, Outcome: "error", ErrorType: "rate_limit_error",
+		Skipped: []stats.Skip{{Gate: "caller_rate"}}})
+	if out, errs, code := ran(t, "requests", "00000000000000b1", "--data-dir", dir); !strings.Contains(out, "\nthe way\n  refused      caller_rate\nanswer     429 error, rate_limit_error") || code != exitDone {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}
+
 // What --json prints are the journal's own lines.
 func TestRequestsJSON(t *testing.T) {
 	dir := keptJournal(t, localTime(t, "2026-03-28T20:00:00Z"), dayOfChange(t)...)

@@ -93,6 +93,10 @@ func (t *teller) way(r *stats.Record) {
 	}
 	t.printf("the way\n")
 	for _, s := range r.Skipped {
+		if s.Tier == "" && s.Key == "" { // a limit of the caller's
+			t.printf("  refused      %s\n", shown(s.Gate, longest))
+			continue
+		}
 		t.printf("  passed over  %s: %s\n", keyOf(s.Tier, s.Key), shown(s.Gate, longest))
 	}
 	for i, a := range r.Attempts {
