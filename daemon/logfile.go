@@ -89,6 +89,13 @@ func (l *LogFile) Write(p []byte) (int, error) {
 
 // rotate begins a new file. When that fails it is tried again after another tenth of the size.
 func (l *LogFile) rotate() {
+	turn, busy, _ := openLocked(filepath.Join(filepath.Dir(l.path), "."+filepath.Base(l.path)+".lock"))
+	if busy { // another process that writes the same log rotates it now: two at once would overwrite. The next write looks again
+		return
+	}
+	if turn != nil {
+		defer turn.Close()
+	}
 	ours, _ := l.file.Stat()
 	if runtime.GOOS == "windows" { // an open file cannot be renamed, nor one that the runtime holds
 		if l.crash {
