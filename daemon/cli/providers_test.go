@@ -12,7 +12,7 @@ import (
 	"net/http/httputil"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 
 	"coding-proxy/proxy/demo"
@@ -102,8 +102,8 @@ func outboundRig(t *testing.T) *rigProvider {
 	at := strings.TrimPrefix(serve(t, f), "http://")
 	p := anthropicRig(t, "X-Api-Key", fmt.Sprintf(`,"proxy_url":"http://me:%s@%s"`, rigProxyPassword, at))
 	p.done = func(t *testing.T, requests int) {
-		if f.passed != requests {
-			t.Errorf("%d of %d requests went through the proxy", f.passed, requests)
+		if n := f.passed.Load(); n != int64(requests) {
+			t.Errorf("%d of %d requests went through the proxy", n, requests)
 		}
 	}
 	return p
@@ -338,29 +338,18 @@ func strictProvider(t *testing.T, name string, keys []string, dialects ...string
 }
 
 // forwarding is an HTTP proxy that asks for a password, and counts who passed.
-type forwarding struct {
-	mu     sync.Mutex
-	passed int
-}
+type forwarding struct{ passed atomic.Int64 }
 
 func (f *forwarding) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Proxy-Authorization") != "Basic "+base64.StdEncoding.EncodeToString([]byte("me:"+rigProxyPassword)) {
 		w.WriteHeader(http.StatusProxyAuthRequired)
 		return
 	}
-	f.mu.Lock()
-	f.passed++
-	f.mu.Unlock()
+	f.passed.Add(1)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body)) // the server closes its own with the answer's head, which ends a Transport that has not seen its end
 	(&httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.Out.URL = q.In.URL }, FlushInterval: -1}).ServeHTTP(w, r)
-}
-
-func (f *forwarding) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.passed
 }
