@@ -39,7 +39,7 @@ func (y tally) observe(name, dialect string, stream, some bool, ms int64) {
 		y[at(name+"_bucket", append(labels, "le", le)...)] += below
 	}
 	y[at(name+"_count", labels...)] += n
-	y[at(name+"_sum", labels...)] += n * float64(ms) // of whole milliseconds, for now
+	y[at(name+"_sum", labels...)] += n * float64(ms) // whole milliseconds, which add up exactly; made seconds at the end
 }
 
 // tallyOf counts journal lines: the rules of the documentation, without the program's code.
@@ -77,7 +77,7 @@ func tallyOf(records []stats.Record) tally {
 		y[at("coding_proxy_failovers_total", "tier", tier)] += failover
 		y[at("coding_proxy_estimated_requests_total", "tier", tier)] += estimated
 		y[at("coding_proxy_unpriced_requests_total", "tier", tier)] += unpriced
-		y[at("coding_proxy_cost_usd_total", "tier", tier)] += math.Round(r.CostUSD * 1e10) // exact in these units, for now
+		y[at("coding_proxy_cost_usd_total", "tier", tier)] += math.Round(r.CostUSD * 1e10) // whole units of 1e-10 USD, which add up exactly; made USD at the end
 		y[at("coding_proxy_reasoning_tokens_total", "tier", tier)] += float64(r.ReasoningTokens)
 		for kind, tokens := range map[string]int64{"input": r.InputTokens, "output": r.OutputTokens, "cache_creation": r.CacheCreationTokens, "cache_read": r.CacheReadTokens} {
 			y[at("coding_proxy_tokens_total", "tier", tier, "kind", kind)] += float64(tokens)

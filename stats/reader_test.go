@@ -272,7 +272,7 @@ func TestDayIsAlwaysThere(t *testing.T) {
 func TestRangesOverClockChanges(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
-		t.Skip("no time zone data")
+		t.Fatal(err) // the zones are in the test's own program
 	}
 	for _, day := range []time.Time{time.Date(2026, 3, 29, 0, 0, 0, 0, berlin), time.Date(2026, 10, 25, 0, 0, 0, 0, berlin)} {
 		dir := t.TempDir()
