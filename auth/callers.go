@@ -81,6 +81,9 @@ func (c *Callers) MayCome(from netip.Addr) bool {
 // HasAdmin reports whether an admin key is configured.
 func (c *Callers) HasAdmin() bool { return c.admin != [sha256.Size]byte{} }
 
+// SameAdmin reports whether both know the same admin key, or none.
+func (c *Callers) SameAdmin(as *Callers) bool { return c.admin == as.admin }
+
 // IsAdmin reports whether the text is the admin key.
 func (c *Callers) IsAdmin(text string) bool {
 	sum := sha256.Sum256([]byte(text))

@@ -67,6 +67,3 @@ func (s *Sessions) End(text string) {
 	defer s.mu.Unlock()
 	delete(s.ends, sha256.Sum256([]byte(text)))
 }
-
-// SameAdmin reports whether both know the same admin key, or none.
-func (c *Callers) SameAdmin(as *Callers) bool { return c.admin == as.admin }

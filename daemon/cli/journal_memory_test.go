@@ -26,8 +26,8 @@ const (
 	journalFew   = 100_000 // lines that JOURNAL_LINES are compared with
 	journalSmall = 10_000  // lines of the run that is always made
 	journalMany  = "1000000"
-	journalRare  = "rare"  // a caller of few requests all over the journal…
-	journalTold  = 60      // …so many of them
+	journalRare  = "rare" // a caller of few requests all over the journal…
+	journalTold  = 60     // …so many of them
 	journalTime  = 15 * time.Minute
 )
 
