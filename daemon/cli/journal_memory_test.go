@@ -26,6 +26,7 @@ const (
 	journalFew   = 100_000 // lines that JOURNAL_LINES are compared with
 	journalSmall = 10_000  // lines of the run that is always made
 	journalMany  = "1000000"
+	journalTries = 5
 	journalRare  = "rare" // a caller of few requests all over the journal…
 	journalTold  = 60     // …so many of them
 	journalTime  = 15 * time.Minute
@@ -51,15 +52,40 @@ func TestJournalMemory(t *testing.T) {
 		if err != nil || lines <= journalFew {
 			t.Fatalf("JOURNAL_LINES=%s must be a number above %d", text, journalFew)
 		}
-		few, many := measureJournal(ctx, t, binary, journalFew), measureJournal(ctx, t, binary, lines)
-		for name, peak := range many {
-			if growth := float64(peak) / float64(few[name]); growth > 1.2 {
-				t.Errorf("%s: peak memory grew from %d to %d KiB, by %.2f", name, few[name], peak, growth)
-			} else {
-				t.Logf("%s: peak memory %d KiB at %d lines, %d KiB at %d: %.3f", name, few[name], journalFew, peak, lines, growth)
+		few, many := map[string]int64{}, map[string]int64{}
+		for range journalTries {
+			least(few, measureJournal(ctx, t, binary, journalFew))
+			least(many, measureJournal(ctx, t, binary, lines))
+			if len(grown(few, many)) == 0 {
+				break
 			}
 		}
+		for name, peak := range many {
+			t.Logf("%s: peak memory %d KiB at %d lines, %d KiB at %d: %.3f", name, few[name], journalFew, peak, lines, float64(peak)/float64(few[name]))
+		}
+		for _, name := range grown(few, many) {
+			t.Errorf("%s: peak memory has grown by more than a fifth", name)
+		}
 	})
+}
+
+// least keeps the smallest peak of each question: what the system adds at random, some 16 MiB in one process of three, only adds.
+func least(peaks, more map[string]int64) {
+	for name, peak := range more {
+		if now, ok := peaks[name]; !ok || peak < now {
+			peaks[name] = peak
+		}
+	}
+}
+
+// grown returns the questions whose peak has grown by more than a fifth.
+func grown(few, many map[string]int64) (names []string) {
+	for name, peak := range many {
+		if float64(peak) > 1.2*float64(few[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // measureJournal returns the peak memory in KiB of each question.
